@@ -1,0 +1,117 @@
+"""The `local` launcher: child processes of this one, each in a session of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+from monarch.__about__ import __version__
+from monarch.abc import Exit, LaunchSpec
+from monarch.errors import SpawnError
+from monarch.hookspecs import PluginInfo, hookimpl
+
+MONARCH_API = (1, 0)
+
+_SET_MEMPOLICY = 238  # system call number on x86_64
+_MPOL_DEFAULT, _MPOL_BIND = 0, 2
+
+
+class LocalProcess:
+    """A child process, watched by a pidfd."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        self.pid = child.pid
+        self._pidfd = os.pidfd_open(child.pid)
+        self._exit: Exit | None = None
+
+    def fileno(self) -> int:
+        """Return the pidfd."""
+        return self._pidfd
+
+    def exit(self) -> Exit | None:
+        """Return how it ended, and reap it; None while it runs."""
+        if self._exit is None:
+            code = self._child.poll()
+            if code is None:
+                return None
+            os.close(self._pidfd)
+            self._exit = Exit(self.pid, signal=-code) if code < 0 else Exit(self.pid, exit_code=code)
+        return self._exit
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL to it and to what it started in its session's process group."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._exit is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+
+class LocalLauncher:
+    """Starts child processes of the process that uses it, from a thread that outlives them."""
+
+    def start(self, spec: LaunchSpec) -> LocalProcess:
+        """Start one process (see `monarch.abc.Launcher`)."""
+        try:
+            with _bound_to(spec.cpus, spec.memory_nodes):
+                child = subprocess.Popen(
+                    spec.argv,
+                    executable=spec.executable,
+                    env=spec.env,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=tuple(spec.descriptors),
+                    start_new_session=True,
+                )
+        except (OSError, ValueError) as error:
+            raise SpawnError(f"cannot start {spec.executable or spec.argv[0]!r}: {error}") from error
+        return LocalProcess(child)
+
+
+@contextlib.contextmanager
+def _bound_to(cpus: frozenset[int], nodes: frozenset[int]) -> Iterator[None]:
+    """Restrict the calling thread, which a new process inherits, and lift it again."""
+    before = os.sched_getaffinity(0)
+    try:
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if nodes:
+            _set_memory_policy(_MPOL_BIND, nodes)
+        yield
+    finally:
+        if cpus:
+            os.sched_setaffinity(0, before)
+        if nodes:
+            _set_memory_policy(_MPOL_DEFAULT, frozenset())
+
+
+def _set_memory_policy(mode: int, nodes: frozenset[int]) -> None:
+    if os.uname().machine != "x86_64":
+        raise OSError(f"binding memory is not supported on {os.uname().machine}")
+    mask = ctypes.c_ulong(sum(1 << node for node in nodes))
+    bits = 8 * ctypes.sizeof(mask)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(_SET_MEMPOLICY, mode, ctypes.byref(mask) if nodes else None, bits if nodes else 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot bind memory to nodes {sorted(nodes)}: {os.strerror(number)}")
+
+
+@hookimpl
+def monarch_plugin_info() -> PluginInfo:
+    """Say what this module offers."""
+    return PluginInfo("monarch-core", __version__, ("launcher:local",))
+
+
+@hookimpl
+def monarch_make_launcher(scheme: str) -> LocalLauncher | None:
+    """Offer the scheme `local`."""
+    return LocalLauncher() if scheme == "local" else None

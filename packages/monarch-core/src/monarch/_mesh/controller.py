@@ -1,0 +1,45 @@
+"""Controllers: actors of which there is one for each name in the whole program, in the client."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from monarch._runtime import here, sending
+from monarch._runtime.pickling import dumps_call
+from monarch._runtime.sending import Target
+from monarch._actor import Actor, Future, endpoint, future_of
+from monarch._mesh.actor_mesh import ActorMesh
+from monarch._mesh.identities import REGISTRY
+from monarch._mesh.proc_mesh import this_proc
+from monarch.shape import Shape
+
+A = TypeVar("A", bound=Actor)
+
+
+class Registry(Actor):
+    """Knows the controllers of a client."""
+
+    def __init__(self) -> None:
+        self._controllers: dict[str, ActorMesh[Any]] = {}
+
+    @endpoint
+    def get_or_spawn(self, name: str, cls: type[Actor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the controller of this name; one that failed is spawned anew."""
+        known = self._controllers.get(name)
+        if known is None or here.get().cell(known._target.uid) is None:
+            known = self._controllers[name] = this_proc().spawn(name, cls, *args, **kwargs)  # type: ignore[assignment]
+        return known
+
+
+def get_or_spawn_controller(name: str, Class: type[A], *args: Any, **kwargs: Any) -> Future[A]:
+    """Return the future of the controller called `name`, spawned by whoever asks first.
+
+    It lives in the client, whoever asks. One that failed is replaced by the next to ask.
+    """
+    from monarch._mesh import services
+
+    services.start()
+    process = here.get()
+    target = Target(REGISTRY, "controllers", Shape.unity(), (process.root,))
+    content = dumps_call((name, Class, args, kwargs), {}, f"the class or an argument of {Class.__name__}()")
+    return future_of(sending.call_one(process, target, "get_or_spawn", content))

@@ -1,0 +1,231 @@
+"""The agent of a host: starts its processes, watches them, and says how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from monarch import config
+from monarch._runtime import here
+from monarch._runtime.client import folder_of, new_address
+from monarch._runtime.process import Process as Runtime
+from monarch._runtime.supervision import MeshFailure
+from monarch._mesh.boot import Boot
+from monarch._transport.reactor import Waiter
+from monarch.abc import Exit, LaunchSpec, Listener, Process
+from monarch._actor import Actor, Port, endpoint
+from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError
+from monarch._mesh.command import BootstrapCommand, resolve_binding
+from monarch.plugins import launcher_for, transport_for
+from monarch.shape import Extent
+from monarch.wire.codec import SHUTDOWN, Envelope
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SpawnRequest:
+    """Processes to start on one host: for each its rank in the mesh, its command and its binding."""
+
+    mesh_name: str
+    extent: Extent
+    ranks: Sequence[int]
+    commands: Sequence[BootstrapCommand]
+    bindings: Sequence[Mapping[str, str]]
+    parcel: bytes
+    owner_process: str
+    owner: bytes
+
+
+@dataclass
+class _Running:
+    """A process of this host, from the binding of its socket to its end."""
+
+    address: str
+    listener: Listener
+    mesh_name: str
+    rank: int
+    coordinates: Mapping[str, int]
+    owner_process: str
+    owner: bytes
+    process: Process | None = None
+    stopping: str | None = None
+    on_end: list[Callable[[], None]] = field(default_factory=list)
+
+
+class HostAgent(Actor):
+    """One for each host, in the client for the host of the client."""
+
+    def __init__(self) -> None:
+        self._runtime: Runtime = here.get()
+        self._launcher = launcher_for("local")
+        self._running: dict[str, _Running] = {}
+        self._lock = threading.RLock()
+        # Closes when this process ends, however it ends; every process of the host watches the other end.
+        self._lifeline, self._lifeline_held = os.pipe()
+        self._ending = False
+
+    @endpoint(explicit_response_port=True)
+    def spawn(self, port: Port, request: SpawnRequest) -> None:
+        """Answer with the addresses of the new processes, which take messages from now on; then start them."""
+        try:
+            started = [self._bind(request, rank) for rank in request.ranks]
+        except MonarchError as error:
+            port.exception(error)
+            return
+        port.send([running.address for running in started])
+        for running, command, binding in zip(started, request.commands, request.bindings):
+            self._launch(running, command, binding, request.parcel)
+
+    def _bind(self, request: SpawnRequest, rank: int) -> _Running:
+        address = new_address(folder_of(self._runtime.address), "proc")
+        listener = transport_for(address.partition(":")[0]).listen(address)
+        coordinates = request.extent.point_of_rank(rank)
+        running = _Running(
+            address,
+            listener,
+            request.mesh_name,
+            rank,
+            dict(coordinates),
+            request.owner_process,
+            request.owner,
+        )
+        with self._lock:
+            self._running[address] = running
+        return running
+
+    def _launch(
+        self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: bytes
+    ) -> None:
+        descriptor = os.memfd_create("monarch-parcel", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, parcel)
+            if self._ending or running.stopping is not None:
+                raise SpawnError("it was stopped before it started")
+            running.process = self._launcher.start(self._spec(running, command, binding, descriptor))
+        except MonarchError as error:
+            running.listener.close()
+            self._ended(running, Exit(0), f"could not be started: {error}")
+            return
+        finally:
+            os.close(descriptor)
+        running.listener.release()
+        self._runtime.reactor.watch(running.process.fileno(), lambda events: self._on_exit(running))
+
+    def _spec(
+        self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: int
+    ) -> LaunchSpec:
+        listener = running.listener.fileno()
+        boot = Boot(running.address, self._runtime.root, self._runtime.address, listener, self._lifeline, parcel)
+        bound = resolve_binding(binding)
+        return LaunchSpec(
+            argv=[command.arg0 or command.program, *command.args],
+            executable=command.program,
+            env=command.environment(os.environ) | boot.to_env(),
+            descriptors=(listener, self._lifeline, parcel),
+            cpus=bound.cpus,
+            memory_nodes=bound.memory_nodes,
+        )
+
+    # ---- ends
+
+    def _on_exit(self, running: _Running) -> None:
+        assert running.process is not None
+        descriptor = running.process.fileno()
+        ended = running.process.exit()
+        if ended is not None:
+            self._runtime.reactor.forget(descriptor)
+            running.listener.close()
+            self._ended(running, ended, str(ended))
+
+    def _ended(self, running: _Running, ended: Exit, how: str) -> None:
+        with self._lock:
+            self._running.pop(running.address, None)
+        what = f"process of mesh {running.mesh_name!r} rank {running.rank} (pid {ended.pid})"
+        facts: dict[str, Any] = {"mesh": running.mesh_name, "rank": running.rank}
+        error: SupervisionError
+        if running.stopping is not None:
+            error = MeshClosed(f"{what} is stopped: {running.stopping}", **facts)
+        else:
+            error = ProcessDied(
+                f"{what} {how}", exit_code=ended.exit_code, signal=ended.signal, pid=ended.pid, **facts
+            )
+        self._runtime.fates.declare(running.address, error)
+        if running.stopping is None and not self._ending:
+            self._runtime.report(running.owner_process, running.owner, self._failure(running, ended, how))
+        for tell in running.on_end:
+            tell()
+
+    @staticmethod
+    def _failure(running: _Running, ended: Exit, how: str) -> MeshFailure:
+        return MeshFailure(
+            mesh_name=running.mesh_name,
+            rank=running.rank,
+            coordinates=running.coordinates,
+            class_name="process",
+            cause=f"the process {how}",
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+            pid=ended.pid,
+            process=running.address,
+        )
+
+    # ---- stopping
+
+    @endpoint(explicit_response_port=True)
+    def stop_processes(self, port: Port, addresses: Sequence[str] | None, reason: str) -> None:
+        """End processes, all of the host if None, and answer when they are gone."""
+        with self._lock:
+            wanted = self._running if addresses is None else addresses
+            chosen = [self._running[address] for address in wanted if address in self._running]
+            left = {running.address for running in chosen}
+        if not left:
+            port.send(None)
+            return
+
+        def ended(address: str) -> None:
+            left.discard(address)
+            if not left:
+                port.send(None)
+
+        for running in chosen:
+            running.on_end.append(lambda address=running.address: ended(address))
+            self._ask_to_end(running, reason)
+        self._runtime.later(config.get("process_exit_timeout"), lambda: self._kill(chosen))
+
+    def _ask_to_end(self, running: _Running, reason: str) -> None:
+        running.stopping = running.stopping or reason
+        self._runtime.peer(running.address).post(Envelope(kind=SHUTDOWN))
+
+    def _kill(self, chosen: Sequence[_Running]) -> None:
+        for running in chosen:
+            if running.process is not None and running.address in self._running:
+                running.process.kill()
+
+    def end_all(self, seconds: float) -> None:
+        """End every process within `seconds`, by force from then on; called on any thread."""
+        self._ending = True
+        with self._lock:
+            running = list(self._running.values())
+        gone = Waiter()
+        left = {entry.address for entry in running}
+
+        def ended(address: str) -> None:
+            left.discard(address)
+            if not left:
+                self._runtime.reactor.signal(gone)
+
+        for entry in running:
+            entry.on_end.append(lambda address=entry.address: ended(address))
+            self._ask_to_end(entry, "its client has ended")
+        if left and not self._runtime.reactor.wait(gone, seconds):
+            self._kill(running)
+            self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
+        for descriptor in (self._lifeline, self._lifeline_held):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)

@@ -1,0 +1,173 @@
+"""Meshes of processes: actors are spawned on them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from monarch._runtime import here, sending
+from monarch._runtime.ids import new_id
+from monarch._runtime.pickling import dumps
+from monarch._runtime.sending import Target
+from monarch._runtime.spec import SpawnHeader, spec_of
+from monarch._actor import Actor, Future, checker, future_of
+from monarch.errors import MeshClosed, NotAnActor
+from monarch._mesh import agents
+from monarch._mesh.actor_mesh import ActorMesh, endpoint_names, introduce
+from monarch.shape import MeshTrait, NDSlice, Shape
+from monarch.wire.codec import SPAWN, STATUS, Envelope
+
+if TYPE_CHECKING:
+    from monarch._mesh.host_mesh import HostMesh
+
+A = TypeVar("A", bound=Actor)
+
+_NO_ACTOR = b"\0"
+
+
+class ProcMesh(MeshTrait):
+    """Operating system processes, laid out as host dimensions by dimensions per host.
+
+    A reference, like all meshes; `stop` ends the processes. Ranks of its shape index `processes`.
+    """
+
+    def __init__(
+        self, name: str, shape: Shape, processes: Sequence[str], agents: Sequence[str], closed: list[str] | None = None
+    ) -> None:
+        self._name, self._shape = name, shape
+        self._processes, self._agents = processes, agents
+        # Shared with all slices of this mesh in this process: the reason, once it has been stopped.
+        self._closed: list[str] = [] if closed is None else closed
+
+    @property
+    def _ndslice(self) -> NDSlice:
+        return self._shape.ndslice
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return tuple(self._shape.labels)
+
+    def _new_with_shape(self, shape: Shape) -> ProcMesh:
+        return ProcMesh(self._name, shape, self._processes, self._agents, self._closed)
+
+    def spawn(self, name: str, Class: type[A], *args: Any, **kwargs: Any) -> A:
+        """Spawn one actor in each process and return their mesh at once, typed as the class.
+
+        The constructor runs before any message. One that raises is a failure of the mesh.
+
+        Args:
+            name: for people; it need not be unique.
+            Class: a subclass of `Actor`.
+            args, kwargs: for the constructor, pickled once.
+
+        Raises:
+            NotAnActor: if `Class` is no actor class, or an endpoint has the name of something
+                that every mesh has, such as `stop` or `slice` (also `ValueError`).
+            TypeError: if the arguments do not fit the constructor.
+            MeshClosed: if the mesh has been stopped.
+        """
+        if self._closed:
+            raise MeshClosed(f"cannot spawn {name!r}: process mesh {self._name!r} is stopped: {self._closed[0]}")
+        _check_class(Class)
+        checker(Class.__init__, 1)(*args, **kwargs)
+        processes, agents = self._members()
+        extent = self.extent
+        shape = Shape(extent.labels, NDSlice.new_row_major(extent.sizes))
+        content = dumps((Class, args, kwargs, self), f"the class or an argument of {Class.__name__}()")
+        process = here.get()
+        uid = new_id()
+        header = self._header(name, Class, shape, processes)
+        target = Target(uid, name, shape, processes)
+        sending.cast(process, target, SPAWN, "", content, header=pickle.dumps(header))
+        return ActorMesh(Class, uid, name, shape, processes, agents)  # type: ignore[return-value]
+
+    def _members(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        ranks = list(self._ndslice)
+        return tuple(self._processes[rank] for rank in ranks), tuple(self._agents[rank] for rank in ranks)
+
+    @staticmethod
+    def _header(name: str, cls: type, shape: Shape, processes: tuple[str, ...]) -> SpawnHeader:
+        process = here.get()
+        owner = sending.sender(process)
+        specs = [spec for endpoint in endpoint_names(cls) if (spec := spec_of(cls, endpoint))]
+        return SpawnHeader(
+            name=name,
+            class_name=cls.__name__,
+            shape=shape,
+            processes=processes,
+            owner_process=process.address,
+            owner=owner._uid,
+            owner_name=owner.name,
+            owner_rank=owner.rank.rank,
+            on_loop=bool(specs) and all(spec.is_async for spec in specs),
+            has_async=any(spec.is_async for spec in specs),
+        )
+
+    @cached_property
+    def initialized(self) -> Future[Literal[True]]:
+        """Done once all processes run and their set-up functions have returned; raises why one did not."""
+        question = Envelope(kind=STATUS, actor=_NO_ACTOR)
+        processes, _ = self._members()
+        return future_of(sending.ask_processes(here.get(), processes, question, lambda states: True))
+
+    @property
+    def host_mesh(self) -> HostMesh:
+        """The host of these processes.
+
+        Raises:
+            NotImplementedError: if they are on several hosts.
+        """
+        from monarch._mesh.host_mesh import HostMesh
+
+        _, hosts = self._members()
+        if len(set(hosts)) != 1:
+            raise NotImplementedError(f"processes of mesh {self._name!r} are on {len(set(hosts))} hosts; slice it first")
+        return HostMesh(Shape.unity(), hosts[:1])
+
+    def stop(self, reason: str = "stopped by its program") -> Future[None]:
+        """End these processes: actors clean up first, and what does not end in time is killed.
+
+        The future is done when they are gone. Later calls and spawns raise `MeshClosed`.
+        """
+        processes, hosts = self._members()
+        if len(processes) == len(self._processes):
+            self._closed.append(reason)
+        return agents.stop_processes(dict(zip(processes, hosts)), reason)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (self._name, self._shape, tuple(self._processes), tuple(self._agents))
+
+    def __repr__(self) -> str:
+        return f"<ProcMesh {self._name!r} {self.extent}>"
+
+
+def _received(name: str, shape: Shape, processes: tuple[str, ...], agents: tuple[str, ...]) -> ProcMesh:
+    introduce(processes, agents)
+    return ProcMesh(name, shape, processes, agents)
+
+
+def _check_class(cls: Any) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, Actor)):
+        raise NotAnActor(f"{cls!r} is no actor class; spawn takes a class that derives from monarch.actor.Actor")
+    taken = sorted(set(endpoint_names(cls)) & set(dir(ActorMesh)))
+    if taken:
+        raise NotAnActor(
+            f"endpoint {taken[0]!r} of {cls.__name__} has the name of something every mesh of actors has; rename it"
+        )
+
+
+def this_proc() -> ProcMesh:
+    """Return the process that this code runs in, as a mesh of one."""
+    process = here.get()
+    return ProcMesh("this_proc", Shape.unity(), (process.address,), (process.agent,))

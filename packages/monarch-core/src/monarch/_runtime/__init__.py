@@ -1,0 +1,1 @@
+"""Runs actors: mailboxes, order, ports, processes, failure. Users see it through `monarch.actor`."""

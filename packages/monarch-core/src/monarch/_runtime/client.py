@@ -1,0 +1,103 @@
+"""Starts and ends the runtime of a client: the program that owns everything it spawns."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from monarch._runtime import here, supervision
+from monarch._runtime.context import Instance
+from monarch._runtime.ids import new_id
+from monarch._runtime.process import Process
+from monarch.plugins import transport_for
+from monarch.shape import Extent, Point
+
+_EXIT_BUDGET = 1.0  # seconds at the end of the program for actors to clean up
+
+_PREFIX = "monarch-"
+
+
+def new_address(folder: str, label: str) -> str:
+    """Return the address of a new process in a runtime folder."""
+    return f"ipc://{folder}/{label}-{new_id().hex()}"
+
+
+def folder_of(address: str) -> str:
+    """Return the runtime folder that holds an address."""
+    return os.path.dirname(address.removeprefix("ipc://"))
+
+
+def start_client() -> Process:
+    """Make this process a client, with a runtime folder that only its user can open."""
+    folder, lock = _make_folder()
+    address = new_address(folder, "client")
+    process = Process(address, transport_for("ipc").listen(address), root=address, agent=address)
+    process.client = instance_of(process, "client")
+    process.folder_lock = lock
+    here.put(process)
+    threading.Thread(target=process.reactor.stand_by, name="monarch-stand-by", daemon=True).start()
+    supervision.before_exit = lambda: end_client(_EXIT_BUDGET)
+    atexit.unregister(_at_exit)
+    atexit.register(_at_exit)
+    return process
+
+
+def instance_of(process: Process, name: str) -> Instance:
+    """Return who acts on threads that belong to no actor."""
+    nowhere = Point(0, Extent([], []))
+    return Instance(
+        process=process.address, uid=new_id(), name=name, class_name="Client", rank=nowhere, creator=None
+    )
+
+
+before_end: list[Callable[[float], None]] = []
+"""What has to end with the client, given the seconds that it has; `monarch._mesh` adds its hosts."""
+
+
+def end_client(seconds: float) -> None:
+    """End everything the client started, within about `seconds`, and let it start afresh. Idempotent."""
+    process = here.running()
+    if process is None or process.root != process.address or process.ending:
+        return
+    process.ending = True
+    for end in before_end:
+        end(seconds)
+    process.close()
+    here.put(None)
+    shutil.rmtree(folder_of(process.address), ignore_errors=True)
+    if process.folder_lock is not None:
+        os.close(process.folder_lock)
+
+
+def _at_exit() -> None:
+    end_client(_EXIT_BUDGET)
+
+
+def _make_folder() -> tuple[str, int]:
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    if not os.access(base, os.W_OK | os.X_OK):
+        base = tempfile.gettempdir()
+    _sweep(Path(base))
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.geteuid()}-", dir=base)
+    lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def _sweep(base: Path) -> None:
+    """Remove folders of clients that were killed: their lock is free."""
+    for folder in base.glob(f"{_PREFIX}{os.geteuid()}-*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

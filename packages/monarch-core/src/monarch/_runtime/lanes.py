@@ -1,0 +1,224 @@
+"""Who runs an actor's messages: a thread of its own, or the event loop of the process.
+
+Synchronous endpoints run on the actor's own thread, always the same, so that thread-bound state
+(a CUDA device, a database handle) works. That thread also reads the sockets of the process while
+it has nothing to do, so that a message needs no hand-over to reach its handler. Asynchronous
+endpoints run on the loop; where a class has both kinds, the thread waits for the loop, which
+keeps the order. An actor with asynchronous endpoints only has no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from monarch._runtime.context import current
+from monarch._runtime.peers import Peer
+from monarch._runtime.spec import EndpointSpec
+from monarch._transport.reactor import Waiter
+from monarch.wire.codec import MESSAGE, SPAWN
+
+if TYPE_CHECKING:
+    from monarch._runtime.cell import Cell, Script, Work
+
+_QUICK = 100e-6  # a handler known to be this quick (seconds) may run before the last reply is written
+
+
+async def _handle(cell: Cell, work: Work, spec: EndpointSpec, *, concurrent: bool) -> None:
+    """Run one endpoint on the loop and answer."""
+    envelope = work.received.envelope
+    current.set(cell.context_of(envelope.view))
+    port = None
+    if not concurrent:
+        cell.handling, cell.suspended = (envelope.endpoint, time.perf_counter()), True
+    try:
+        args, kwargs, port = cell.arguments(work, spec)
+        result = spec.function(cell.actor, *args, **kwargs)
+        if spec.is_async:
+            result = await result
+        if envelope.port and port is None:
+            cell.process.reply(work, cell.rank_in(work), result, envelope.endpoint)
+    except asyncio.CancelledError as error:
+        cell.raised(work, RuntimeError("the endpoint was cancelled since its actor is stopped"), port)
+        if concurrent:
+            raise error
+    except BaseException as error:
+        cell.raised(work, error, port)
+    finally:
+        if not concurrent:
+            cell.handling, cell.suspended = None, False
+
+
+def _start_concurrent(cell: Cell, work: Work, spec: EndpointSpec) -> None:
+    task = cell.process.loop.create_task(_handle(cell, work, spec, concurrent=True))
+    cell.tasks.add(task)
+    task.add_done_callback(cell.tasks.discard)
+
+
+class ThreadLane:
+    """A thread for one actor."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._waiter = Waiter(eager=False)
+        self._held: set[Peer] = set()
+        self._durations: dict[str, float] = {}
+        name = f"{cell.header.name}[{cell.rank}]"
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._thread.start()
+
+    def notify(self) -> None:
+        """Something is in the queue, or the actor has ended."""
+        self._cell.process.reactor.signal(self._waiter)
+
+    def _live(self) -> None:
+        cell, reactor, waiter = self._cell, self._cell.process.reactor, self._waiter
+        queue = cell.queue
+        while True:
+            waiter.reset()
+            while queue:
+                self._perform(queue.popleft())
+            self._flush()
+            if cell.error is not None:
+                return
+            if not reactor.wait(waiter):
+                return
+
+    def _perform(self, work: Work | Script) -> None:
+        if not isinstance(work, tuple):
+            self._flush()
+            self._run(work)
+            return
+        kind = work.received.envelope.kind
+        if kind == MESSAGE:
+            self._message(work)
+        else:
+            self._flush()
+            self._run(self._cell.create(work) if kind == SPAWN else self._cell.stop(work))
+
+    def _run(self, script: Script) -> None:
+        """Run a script: its steps here, its coroutines on the loop."""
+        try:
+            step = next(script)
+            while True:
+                if step is None:
+                    step = script.send(None)
+                    continue
+                try:
+                    value = self._await(step)
+                except BaseException as error:
+                    step = script.throw(error)
+                else:
+                    step = script.send(value)
+        except StopIteration:
+            pass
+
+    def _message(self, work: Work) -> None:
+        cell, envelope = self._cell, work.received.envelope
+        if cell.is_withdrawn(work):
+            return
+        spec = cell.spec(work)
+        if spec is None:
+            return
+        name = envelope.endpoint
+        if self._held and self._durations.get(name, 1.0) > _QUICK:
+            self._flush()
+        if spec.is_async:
+            self._flush()
+            if spec.concurrent:
+                cell.process.loop.call_soon_threadsafe(_start_concurrent, cell, work, spec)
+            else:
+                self._await(_handle(cell, work, spec, concurrent=False))
+            return
+        context = cell.context_of(envelope.view)
+        current.set(context)
+        began = time.perf_counter()
+        cell.handling = (name, began)
+        port = None
+        try:
+            args, kwargs, port = cell.arguments(work, spec)
+            result = spec.function(cell.actor, *args, **kwargs)
+            if envelope.port and port is None:
+                hold = bool(cell.queue)
+                cell.process.reply(work, context.message_rank.rank, result, name, hold)
+                if hold:
+                    self._held.add(work.peer)
+        except BaseException as error:
+            cell.raised(work, error, port)
+        self._durations[name] = time.perf_counter() - began
+        cell.handling = None
+
+    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the loop and wait for it, reading sockets meanwhile."""
+        process, done = self._cell.process, Waiter()
+        outcome: list[asyncio.Task[Any]] = []
+
+        def finish(task: asyncio.Task[Any]) -> None:
+            outcome.append(task)
+            process.reactor.signal(done)
+
+        process.loop.call_soon_threadsafe(lambda: process.loop.create_task(coroutine).add_done_callback(finish))
+        process.reactor.wait(done)
+        return outcome[0].result()
+
+    def _flush(self) -> None:
+        while self._held:
+            self._held.pop().flush()
+
+
+class LoopLane:
+    """The event loop of the process, for an actor whose endpoints are all asynchronous."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._pumping = False
+
+    def notify(self) -> None:
+        """Something is in the queue, or the actor has ended."""
+        if not self._pumping:
+            self._pumping = True
+            self._cell.process.loop.call_soon_threadsafe(self._start)
+
+    def _start(self) -> None:
+        self._task = self._cell.process.loop.create_task(self._pump())
+
+    async def _pump(self) -> None:
+        queue = self._cell.queue
+        while True:
+            while queue:
+                await self._perform(queue.popleft())
+            self._pumping = False
+            # A message that came between the two lines above saw us pumping and called nobody.
+            if not queue or self._pumping:
+                return
+            self._pumping = True
+
+    async def _perform(self, work: Work | Script) -> None:
+        cell = self._cell
+        if not isinstance(work, tuple):
+            await self._run(work)
+            return
+        kind = work.received.envelope.kind
+        if kind != MESSAGE:
+            await self._run(cell.create(work) if kind == SPAWN else cell.stop(work))
+        elif not cell.is_withdrawn(work) and (spec := cell.spec(work)):
+            if spec.concurrent:
+                _start_concurrent(cell, work, spec)
+            else:
+                await _handle(cell, work, spec, concurrent=False)
+
+    async def _run(self, script: Script) -> None:
+        try:
+            step = next(script)
+            while True:
+                try:
+                    value = None if step is None else await step
+                except BaseException as error:
+                    step = script.throw(error)
+                else:
+                    step = script.send(value)
+        except StopIteration:
+            pass

@@ -1,0 +1,105 @@
+"""The other processes that this one talks to, and which of its calls wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from monarch import config
+from monarch._runtime.pickling import copy_buffers
+from monarch._transport.reactor import Reactor, Waiter
+from monarch.abc import Connection
+from monarch.errors import TransportError
+from monarch.wire.codec import Envelope, Message, Received
+
+if TYPE_CHECKING:
+    from monarch._runtime.process import Process
+
+_BACKLOG = 64 << 20  # bytes
+
+Buffers = Sequence[Sequence[bytes | memoryview]]
+
+
+class Peer:
+    """One process, reached over a connection of this one."""
+
+    __slots__ = ("address", "blocked", "connection", "error", "held", "pending", "raised")
+
+    def __init__(self, address: str, connection: Connection | None) -> None:
+        self.address, self.connection = address, connection
+        self.pending: dict[int, int] = {}
+        """Open ports that wait for this process, with the rank that should reply."""
+        self.error: BaseException | None = None
+        """Why it will never answer again, once that is known."""
+        self.raised = False
+        """Whether a pending call raised that error."""
+        self.held = False
+        self.blocked: list[Waiter] = []
+        """Threads that wait for the connection to take output again."""
+
+    def wait_for_room(self, reactor: Reactor) -> None:
+        """Block while more than 64 MiB are queued for the peer.
+
+        Raises:
+            TransportError: if it took nothing for as long as `message_delivery_timeout`.
+        """
+        connection = self.connection
+        if connection is None or connection.backlog() < _BACKLOG:
+            return
+        waiter = Waiter()
+        self.blocked.append(waiter)
+        seconds = config.get("message_delivery_timeout")
+        if connection.backlog() >= _BACKLOG and not reactor.wait(waiter, seconds):
+            raise TransportError(
+                f"the process at {self.address} has taken no message for {seconds} s and {_BACKLOG >> 20} MiB wait; "
+                "send less at once, or raise the setting 'message_delivery_timeout'"
+            )
+
+    def send(self, message: Message, *, shared: bool = False) -> bool:
+        """Send an encoded message; False if the peer is gone, which its pending calls hear separately."""
+        if self.connection is None:
+            return False
+        try:
+            self.connection.send(message, shared=shared)
+        except ConnectionError:
+            return False
+        return True
+
+    def post(self, envelope: Envelope, buffers: Buffers = (), *, hold: bool = False) -> bool:
+        """Encode and send one envelope; with `hold` it may wait for a `flush`."""
+        if self.connection is None:
+            return False
+        message = Message(envelope.SerializeToString(), buffers)
+        try:
+            self.connection.send(message, hold=hold)
+        except ConnectionError:
+            return False
+        finally:
+            message.close()
+        self.held = hold or self.held
+        return True
+
+    def flush(self) -> None:
+        """Write what `post` held back."""
+        if self.held and self.connection is not None:
+            self.held = False
+            self.connection.flush()
+
+
+class LocalPeer(Peer):
+    """This process itself: nothing is written, but buffers are copied, since actors share nothing."""
+
+    __slots__ = ("_process",)
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process.address, None)
+        self._process = process
+
+    def send(self, message: Message, *, shared: bool = False) -> bool:
+        """Deliver here."""
+        return self.post(Envelope.FromString(message.envelope), message.buffers)
+
+    def post(self, envelope: Envelope, buffers: Buffers = (), *, hold: bool = False) -> bool:
+        """Deliver here."""
+        self._process.dispatch(Received(envelope, copy_buffers(buffers)), self)
+        return True

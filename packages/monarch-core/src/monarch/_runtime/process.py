@@ -1,0 +1,452 @@
+"""The runtime of one process: its actors, its ports, its peers, and who gets what arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pickle
+import select
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from monarch import config
+from monarch._runtime import supervision
+from monarch._runtime.cell import Cell, Work
+from monarch._runtime.context import Instance
+from monarch._runtime.fates import Fates
+from monarch._runtime.greeting import greeting, refusal
+from monarch._runtime.peers import LocalPeer, Peer
+from monarch._runtime.pickling import Pickled, dumps, dumps_result, loads
+from monarch._runtime.port import as_actor_error
+from monarch._runtime.ports import Ports
+from monarch._runtime.supervision import MeshFailure
+from monarch._transport.reactor import Reactor
+from monarch.abc import Connection, Listener
+from monarch.errors import ActorDied, CallError, MonarchError, ProcessDied, SupervisionError, TransportError
+from monarch.plugins import transport_for
+from monarch.wire.codec import (
+    CANCEL,
+    ERROR,
+    FAILURE,
+    FATE,
+    MESSAGE,
+    REPLY,
+    SHUTDOWN,
+    SPAWN,
+    STATUS,
+    STOP,
+    UNDELIVERABLE,
+    Envelope,
+    Received,
+)
+
+_log = logging.getLogger(__name__)
+
+_KEEP_ENDED = 10_000  # actors that ended and are remembered, so that calls to them say why
+
+
+class Link:
+    """A connection, and the peer at its other end once it has said who it is."""
+
+    __slots__ = ("connection", "peer")
+
+    def __init__(self, connection: Connection, peer: Peer | None) -> None:
+        self.connection, self.peer = connection, peer
+
+
+class Process:
+    """Everything that runs in one operating system process."""
+
+    def __init__(self, address: str, listener: Listener, root: str, agent: str) -> None:
+        self.address, self.root, self.agent = address, root, agent
+        self.pid = os.getpid()
+        self.reactor = Reactor()
+        self.ports = Ports()
+        self.fates = Fates(self)
+        self.client: Instance | None = None
+        """On whose behalf threads act that belong to no actor."""
+        self.on_shutdown: Callable[[], None] = lambda: None
+        self.on_empty: Callable[[], None] = lambda: None
+        """Called when the last actor has ended."""
+        self.folder_lock: int | None = None
+        self.ending = False
+        self.broken: MonarchError | None = None
+        """Why no actor can live here: the set-up function of the process raised."""
+        self._listener = listener
+        self._actors: dict[bytes, Cell] = {}
+        self._ended: dict[bytes, SupervisionError] = {}
+        self._early: dict[bytes, list[Work]] = {}
+        self._peers: dict[str, Peer] = {address: LocalPeer(self)}
+        self._lock = threading.RLock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._dispatch: dict[int, Callable[[Received, Peer], None]] = {
+            MESSAGE: self._message,
+            STOP: self._message,
+            REPLY: self._reply,
+            ERROR: self._error,
+            SPAWN: self._spawn,
+            CANCEL: self._cancel,
+            UNDELIVERABLE: self._undeliverable,
+            FAILURE: self._failure,
+            STATUS: self._status,
+            FATE: self.fates.asked,
+            SHUTDOWN: self._shutdown,
+        }
+        self.reactor.watch(listener.fileno(), self._accept)
+        self.reactor.on_tick(self._flush)
+
+    # ---- the loop for asynchronous endpoints, and timers
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the process, on a thread of its own from its first use on."""
+        if self._loop is None:
+            with self._lock:
+                if self._loop is None:
+                    loop = asyncio.new_event_loop()
+                    threading.Thread(target=loop.run_forever, name="monarch-loop", daemon=True).start()
+                    self._loop = loop
+        return self._loop
+
+    def on_loop(self) -> bool:
+        """Whether the calling thread is the one of `loop`."""
+        return self._loop is not None and asyncio._get_running_loop() is self._loop
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Run `action` after `seconds`, on the loop's thread."""
+        self.loop.call_soon_threadsafe(self.loop.call_later, seconds, action)
+
+    # ---- peers
+
+    def peer(self, address: str) -> Peer:
+        """Return the peer at `address`, connected on first use; one that cannot be reached is lost at once."""
+        found = self._peers.get(address)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._peers.get(address)
+            return found if found is not None else self._connect(address)
+
+    def _connect(self, address: str) -> Peer:
+        peer = Peer(address, None)
+        self._peers[address] = peer
+        timeout = config.get("message_delivery_timeout")
+        try:
+            connection = transport_for(address.partition(":")[0]).connect(address, timeout)
+        except TransportError as error:
+            _log.debug("%s", error)
+            self.fates.resolve(peer, self._declare_lost)
+            return peer
+        peer.connection = connection
+        connection.greet(greeting(self.address))
+        self._watch(Link(connection, peer))
+        return peer
+
+    def _accept(self, events: int) -> None:
+        while (connection := self._listener.accept()) is not None:
+            connection.greet(greeting(self.address))
+            self._watch(Link(connection, None))
+
+    def _watch(self, link: Link) -> None:
+        descriptor = link.connection.fileno()
+        link.connection.on_backlog = partial(self._on_backlog, link, descriptor)
+        self.reactor.watch(descriptor, partial(self._ready, link))
+
+    def _on_backlog(self, link: Link, descriptor: int, waiting: bool) -> None:
+        self.reactor.watch_writable(descriptor, waiting)
+        if not waiting and link.peer is not None:
+            while link.peer.blocked:
+                self.reactor.signal(link.peer.blocked.pop())
+
+    def _ready(self, link: Link, events: int) -> None:
+        connection = link.connection
+        if events & select.EPOLLOUT:
+            connection.drain()
+        if not events & ~select.EPOLLOUT:
+            return
+        try:
+            arrived = connection.receive()
+        except EOFError:
+            self._disconnected(link)
+            return
+        peer = link.peer
+        if peer is None or connection.peer_hello is not None:
+            peer = self._identify(link)
+            if peer is None:
+                return
+        dispatch = self._dispatch
+        for received in arrived:
+            dispatch[received.envelope.kind](received, peer)
+
+    def _identify(self, link: Link) -> Peer | None:
+        """Learn who is at the other end; None if it is not to be talked to."""
+        hello, link.connection.peer_hello = link.connection.peer_hello, None
+        if hello is None:
+            return link.peer
+        reason = hello.refusal or refusal(hello)
+        if reason:
+            link.connection.greet(greeting(self.address, reason))
+            link.connection.flush()
+            if link.peer is not None:
+                self.fates.declare(link.peer.address, SupervisionError(reason))
+            self._disconnected(link)
+            return None
+        if link.peer is None:
+            with self._lock:
+                link.peer = self._peers.get(hello.address)
+                if link.peer is None or link.peer.connection is None:
+                    link.peer = self._peers[hello.address] = Peer(hello.address, link.connection)
+        return link.peer
+
+    def _disconnected(self, link: Link) -> None:
+        self.reactor.forget(link.connection.fileno())
+        link.connection.close()
+        if link.peer is not None and link.peer.connection is link.connection:
+            link.peer.connection = None
+            self.fates.resolve(link.peer, self._declare_lost)
+
+    def _declare_lost(self, peer: Peer, error: SupervisionError) -> None:
+        peer.error = error
+        peer.raised = bool(peer.pending)
+        while peer.pending:
+            with contextlib.suppress(KeyError):
+                port, rank = peer.pending.popitem()
+                self._fail_port(port, rank, error)
+
+    def _fail_port(self, port: int, rank: int, error: BaseException) -> None:
+        sink = self.ports.get(port)
+        if sink is not None:
+            sink.fail(rank, error)
+
+    def no_reply(self, peer: Peer, port: int) -> None:
+        """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
+        if peer.error is not None and (rank := peer.pending.pop(port, None)) is not None:
+            self._fail_port(port, rank, peer.error)
+
+    def _flush(self) -> None:
+        for peer in list(self._peers.values()):
+            peer.flush()
+
+    # ---- what arrives
+
+    def dispatch(self, received: Received, peer: Peer) -> None:
+        """Act on one envelope."""
+        self._dispatch[received.envelope.kind](received, peer)
+
+    def _message(self, received: Received, peer: Peer) -> None:
+        uid = received.envelope.actor
+        cell = self._actors.get(uid)
+        if cell is not None:
+            cell.deliver(Work(received, peer))
+            return
+        with self._lock:
+            cell = self._actors.get(uid)
+            if cell is None and uid not in self._ended and self.broken is None:
+                self._hold_early(uid, Work(received, peer))
+                return
+        if cell is not None:
+            cell.deliver(Work(received, peer))
+        else:
+            self._refuse_unknown(Work(received, peer))
+
+    def _hold_early(self, uid: bytes, work: Work) -> None:
+        """Keep a message that overtook the birth of its actor, which came by another connection."""
+        self._early.setdefault(uid, []).append(work)
+        if len(self._early[uid]) == 1:
+            self.later(config.get("message_delivery_timeout"), partial(self._give_up_early, uid))
+
+    def _give_up_early(self, uid: bytes) -> None:
+        with self._lock:
+            waiting = self._early.pop(uid, ())
+            if waiting:
+                self._ended.setdefault(uid, ActorDied(f"no actor {uid.hex()} lives in {self.address}"))
+        for work in waiting:
+            self._refuse_unknown(work)
+
+    def _refuse_unknown(self, work: Work) -> None:
+        error = self.broken or self._ended[work.received.envelope.actor]
+        if work.received.envelope.kind == STOP and self.broken is None:
+            self.reply(work, 0, None, "stop")
+        else:
+            self.refuse(work, 0, error)
+
+    def _reply(self, received: Received, peer: Peer) -> None:
+        envelope = received.envelope
+        port = envelope.port
+        peer.pending.pop(port, None)
+        sink = self.ports.get(port)
+        if sink is not None:
+            sink.deliver(envelope.rank, received, error=False)
+
+    def _error(self, received: Received, peer: Peer) -> None:
+        envelope = received.envelope
+        peer.pending.pop(envelope.port, None)
+        sink = self.ports.get(envelope.port)
+        if sink is not None:
+            sink.deliver(envelope.rank, received, error=True)
+
+    def _spawn(self, received: Received, peer: Peer) -> None:
+        envelope = received.envelope
+        if self.broken is not None:
+            return
+        cell = Cell(self, envelope.actor, pickle.loads(envelope.header))
+        with self._lock:
+            self._actors[envelope.actor] = cell
+            early = self._early.pop(envelope.actor, ())
+        cell.deliver(Work(received, peer))
+        for work in early:
+            cell.deliver(work)
+
+    def _cancel(self, received: Received, peer: Peer) -> None:
+        cell = self._actors.get(received.envelope.actor)
+        if cell is not None:
+            cell.withdraw(received.envelope.sender, received.envelope.port)
+
+    def _undeliverable(self, received: Received, peer: Peer) -> None:
+        envelope = received.envelope
+        error = loads(envelope.body, received.buffers, envelope.body_in_buffer)
+        cell = self._actors.get(envelope.sender)
+        if cell is None or not cell.undeliverable(envelope.actor, envelope.endpoint, error):
+            _log.warning("a message to %s() could not be delivered: %s", envelope.endpoint, error)
+
+    def _failure(self, received: Received, peer: Peer) -> None:
+        envelope = received.envelope
+        self._supervise(envelope.actor, loads(envelope.body, received.buffers, envelope.body_in_buffer))
+
+    def _status(self, received: Received, peer: Peer) -> None:
+        wanted = received.envelope.actor
+        states = [cell.status() for uid, cell in list(self._actors.items()) if wanted in (b"", uid)]
+        self.reply(Work(received, peer), received.envelope.rank, states, "status")
+
+    def _shutdown(self, received: Received, peer: Peer) -> None:
+        threading.Thread(target=self.on_shutdown, name="monarch-shutdown").start()
+
+    # ---- what actors of this process send
+
+    def reply(self, work: Work, rank: int, result: Any, name: str, hold: bool = False) -> None:
+        """Answer a call; a result that cannot be pickled becomes the call's error."""
+        try:
+            content = dumps_result(result, f"the result of {name}()")
+        except CallError as error:
+            self.reply_error(work, rank, as_actor_error(error, f"{name}()"))
+            return
+        self._answer(REPLY, work, rank, content, hold)
+
+    def reply_error(self, work: Work, rank: int, error: BaseException) -> None:
+        """Answer a call with an exception."""
+        self._answer(ERROR, work, rank, dumps(error, "the exception"), False)
+
+    def _answer(self, kind: Any, work: Work, rank: int, content: Pickled, hold: bool) -> None:
+        asked = work.received.envelope
+        if content.buffers:
+            envelope = Envelope(
+                kind=kind,
+                port=asked.port,
+                rank=rank,
+                body=content.body,
+                body_in_buffer=content.body_in_buffer,
+                buffer_sizes=content.sizes(),
+            )
+        else:
+            envelope = Envelope(kind=kind, port=asked.port, rank=rank, body=content.body)
+        peer = self.peer(asked.reply_to) if asked.reply_to else work.peer
+        peer.post(envelope, content.buffers, hold=hold)
+
+    def refuse(self, work: Work, rank: int, error: BaseException) -> None:
+        """Tell the sender of a message that it will not be handled."""
+        envelope = work.received.envelope
+        if envelope.port:
+            self.reply_error(work, rank, error)
+        elif envelope.kind == MESSAGE:
+            content = dumps(error, "the error")
+            notice = Envelope(
+                kind=UNDELIVERABLE,
+                actor=envelope.actor,
+                sender=envelope.sender,
+                endpoint=envelope.endpoint,
+                body=content.body,
+            )
+            work.peer.post(notice)
+
+    def report(self, owner_process: str, owner: bytes, failure: MeshFailure) -> None:
+        """Tell the owner of a mesh about a failure, wherever it lives."""
+        if owner_process == self.address:
+            self._supervise(owner, failure)
+            return
+        content = dumps(failure, "the failure")
+        self.peer(owner_process).post(
+            Envelope(kind=FAILURE, actor=owner, body=content.body, body_in_buffer=content.body_in_buffer),
+            content.buffers,
+        )
+
+    def _supervise(self, owner: bytes, failure: MeshFailure) -> None:
+        lost = self._peers.get(failure.process)
+        if lost is not None and (lost.raised or lost.pending):
+            failure = replace(failure, observed=True)
+        cell = self._actors.get(owner)
+        if cell is not None:
+            cell.supervise(failure)
+        elif owner in self._ended:
+            _log.warning("%s (its owner has ended)", failure)
+        else:
+            supervision.at_root(failure)
+
+    # ---- the end
+
+    def cell(self, uid: bytes) -> Cell | None:
+        """Return the actor `uid` of this process, if it lives here."""
+        return self._actors.get(uid)
+
+    def cells(self) -> Sequence[Cell]:
+        """Return the actors that live here, in the order they were created."""
+        return list(self._actors.values())
+
+    def ended(self, cell: Cell) -> None:
+        """Forget an actor that takes no more messages, except why."""
+        assert cell.error is not None
+        with self._lock:
+            self._ended[cell.uid] = cell.error
+            self._actors.pop(cell.uid, None)
+            if len(self._ended) > _KEEP_ENDED:
+                del self._ended[next(iter(self._ended))]
+            empty = not self._actors
+        if empty:
+            self.on_empty()
+
+    def exit(self, code: Any) -> None:
+        """End the process as `sys.exit(code)` would; does not return in an actor process."""
+        if self.client is not None and self.root == self.address:
+            return  # an actor of the client does not take the client down
+        if code is not None and not isinstance(code, int):
+            print(code, file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
+
+    def close(self) -> None:
+        """Let go of everything. Pending calls of this process fail."""
+        gone = ProcessDied("this client has been shut down")
+        for peer in list(self._peers.values()):
+            self._declare_lost(peer, gone)
+        self._listener.close()
+        self.reactor.close()
+        for peer in list(self._peers.values()):
+            if peer.connection is not None:
+                peer.connection.close()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def abandon(self) -> None:
+        """Close what a fork inherited, and touch nothing that belongs to the parent."""
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                with contextlib.suppress(OSError):
+                    os.close(peer.connection.fileno())
+        with contextlib.suppress(OSError):
+            os.close(self._listener.fileno())

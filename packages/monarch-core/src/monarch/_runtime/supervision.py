@@ -1,0 +1,86 @@
+"""What is told about a failure, and who is told: the owner of the mesh, then the owner's owner."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_log = logging.getLogger("monarch")
+
+
+@dataclass(frozen=True)
+class MeshFailure:
+    """One rank of a mesh failed, for good.
+
+    `rank` counts in the mesh as it was spawned and `coordinates` are its labels there. At most
+    one of `exit_code` and `signal` is set, and only if the process ended. `endpoint` names what
+    ran, if anything did; `process` is set if the whole process ended. `observed` is True if a pending call already raised the failure.
+    """
+
+    mesh_name: str
+    rank: int
+    class_name: str
+    cause: str
+    coordinates: Mapping[str, int] = field(default_factory=dict)
+    host: str = field(default_factory=socket.gethostname)
+    endpoint: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    pid: int | None = None
+    process: str = ""
+    observed: bool = False
+    because: MeshFailure | None = None
+    mesh: Any = field(default=None, compare=False, repr=False)
+
+    def report(self) -> str:
+        """Return the failure as text for people: what, where, and why, one fact a line."""
+        lines = [str(self), f"  class: {self.class_name}", f"  host: {self.host}"]
+        facts = (("endpoint", self.endpoint), ("exit code", self.exit_code), ("signal", self.signal), ("pid", self.pid))
+        lines += [f"  {name}: {value}" for name, value in facts if value is not None]
+        if self.because is not None:
+            lines.append("  because: " + self.because.report().replace("\n", "\n  "))
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return f"mesh {self.mesh_name!r} failed: crashed_ranks=[{self.rank}]: {self.cause}"
+
+
+def default_fault_hook(failure: MeshFailure) -> None:
+    """End the program with exit code 1, unless a call of this program raised the failure already."""
+    if failure.observed:
+        _log.warning("%s (already raised by a call)", failure)
+        return
+    print(f"monarch: unhandled failure, the program ends:\n{failure.report()}", file=sys.stderr, flush=True)
+    sys.exit(1)
+
+
+root_hook: Callable[[MeshFailure], object] = default_fault_hook
+"""Called at the root for what no owner handled; `monarch.actor` puts the user's hook behind it."""
+
+before_exit: Callable[[], object] = lambda: None
+"""Ends what this client started; set when the client starts."""
+
+
+def at_root(failure: MeshFailure) -> None:
+    """Run the root's hook on a thread of its own: it may take its time, and it may end the program."""
+    threading.Thread(target=_run_hook, args=(failure,), name="monarch-fault-hook", daemon=True).start()
+
+
+def _run_hook(failure: MeshFailure) -> None:
+    try:
+        root_hook(failure)
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else (0 if ending.code is None else 1)
+        before_exit()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Only the main thread could unwind the interpreter, and it may be in any blocking call.
+        os._exit(code)
+    except BaseException:
+        _log.exception("unhandled_fault_hook raised")

@@ -1,0 +1,1 @@
+"""Moves messages between processes. It has never heard of actors."""

@@ -1,0 +1,167 @@
+"""Shared memory for out-of-band buffers between processes of one host.
+
+The sender copies a buffer into a segment (a memfd) and names it in a frame; the descriptor
+travels once per connection, the mapping stays on both sides, and the segment comes back when
+the receiver's last view of it dies. Reuse is what makes it fast: page faults on fresh memory
+cost ten times the copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from itertools import count
+
+_GRAIN = 64 << 10
+_KEEP_FREE = 512 << 20  # bytes of free segments kept for reuse, in this process
+_MAP_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+
+
+def _round_up(size: int) -> int:
+    """Round to an eighth of the power of two below, so that sizes near each other share segments."""
+    grain = max(_GRAIN, 1 << max(0, size.bit_length() - 4))
+    return -(-size // grain) * grain
+
+
+class OwnSegment:
+    """A segment of this process, in use by `readers` messages."""
+
+    __slots__ = ("_map", "fd", "forget", "id", "readers", "reusable", "size", "view")
+
+    def __init__(self, number: int, size: int) -> None:
+        self.id, self.size, self.readers, self.reusable = number, size, 0, True
+        self.forget: list[Callable[[int], None]] = []
+        self.fd = os.memfd_create(f"monarch-{number}", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, size)
+        self._map = mmap.mmap(self.fd, size, flags=mmap.MAP_SHARED | _MAP_POPULATE)
+        self.view = memoryview(self._map)
+
+    def fill(self, chunks: Sequence[bytes | memoryview]) -> None:
+        """Copy the chunks one after the other to the front of the segment."""
+        offset = 0
+        for chunk in chunks:
+            view = memoryview(chunk).cast("B")
+            self.view[offset : offset + view.nbytes] = view
+            offset += view.nbytes
+
+    def close(self) -> None:
+        """Give the memory back; readers that still map it keep it alive."""
+        self.view.release()
+        self._map.close()
+        os.close(self.fd)
+
+
+class SegmentPool:
+    """All segments that this process owns. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids = count(1)
+        self._used: dict[int, OwnSegment] = {}
+        self._free: defaultdict[int, list[OwnSegment]] = defaultdict(list)
+        self._free_bytes = 0
+
+    def place(self, buffers: Sequence[Sequence[bytes | memoryview]]) -> SegmentPlacement:
+        """Copy buffers into segments, one each, held until the placement is closed."""
+        return SegmentPlacement(self, [self._take(chunks) for chunks in buffers])
+
+    def _take(self, chunks: Sequence[bytes | memoryview]) -> OwnSegment:
+        capacity = _round_up(sum(memoryview(chunk).nbytes for chunk in chunks))
+        with self._lock:
+            free = self._free[capacity]
+            segment = free.pop() if free else None
+            if segment:
+                self._free_bytes -= capacity
+        segment = segment or OwnSegment(next(self._ids), capacity)
+        segment.fill(chunks)
+        segment.readers = 1
+        with self._lock:
+            self._used[segment.id] = segment
+        return segment
+
+    def hold(self, segment: OwnSegment) -> None:
+        """Count one more reader."""
+        with self._lock:
+            segment.readers += 1
+
+    def release(self, number: int, *, reuse: bool = True) -> None:
+        """One reader of segment `number` is done with it; `reuse=False` if it may still look."""
+        with self._lock:
+            segment = self._used.get(number)
+            if segment is None:
+                return
+            segment.reusable &= reuse
+            segment.readers -= 1
+            if segment.readers:
+                return
+            del self._used[number]
+            if segment.reusable and self._free_bytes + segment.size <= _KEEP_FREE:
+                self._free[segment.size].append(segment)
+                self._free_bytes += segment.size
+                return
+        self._retire(segment)
+
+    @staticmethod
+    def _retire(segment: OwnSegment) -> None:
+        for forget in segment.forget:
+            forget(segment.id)
+        segment.close()
+
+
+class SegmentPlacement:
+    """The segments that hold the buffers of one message."""
+
+    def __init__(self, pool: SegmentPool, segments: list[OwnSegment]) -> None:
+        self._pool, self.segments = pool, segments
+
+    def close(self) -> None:
+        """Drop the sender's hold; the segments come back when the readers are done."""
+        for segment in self.segments:
+            self._pool.release(segment.id)
+
+
+class PeerSegments:
+    """The segments of one peer, as mapped here."""
+
+    def __init__(self, on_release: Callable[[], None]) -> None:
+        self._segments: dict[int, tuple[int, int, mmap.mmap | None]] = {}
+        self._on_release = on_release
+        self.released: deque[int] = deque()
+        """Segments whose last view died: told to the peer with the next frame."""
+
+    def announce(self, number: int, fd: int, size: int) -> None:
+        """Take over the descriptor of a segment of `size` bytes."""
+        self._segments[number] = (fd, size, None)
+
+    def view(self, number: int, size: int, copy_on_write: bool) -> memoryview:
+        """Return `size` writable bytes at the front of a segment, released when their last view dies."""
+        fd, capacity, mapped = self._segments[number]
+        if copy_on_write:
+            mapped = mmap.mmap(fd, capacity, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        elif mapped is None:
+            mapped = mmap.mmap(fd, capacity, flags=mmap.MAP_SHARED)
+            self._segments[number] = (fd, capacity, mapped)
+        # A ctypes array is the one exporter of the buffer protocol that can be watched by a weak reference.
+        array = (ctypes.c_ubyte * size).from_buffer(mapped)
+        weakref.finalize(array, self._release, number).atexit = False
+        return memoryview(array).cast("B")
+
+    def _release(self, number: int) -> None:
+        # Takes no lock: a finalizer may run anywhere, also where the lock is held.
+        self.released.append(number)
+        self._on_release()
+
+    def forget(self, number: int) -> None:
+        """Drop the mapping of a segment that its owner retired."""
+        fd, _, _ = self._segments.pop(number)
+        os.close(fd)
+
+    def close(self) -> None:
+        """Drop all mappings; views already handed out stay valid."""
+        for number in list(self._segments):
+            self.forget(number)

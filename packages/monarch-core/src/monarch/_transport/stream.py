@@ -1,0 +1,259 @@
+"""A connection over a stream socket of this host: frames, batches, shared memory.
+
+Whoever sends while nobody is writing writes for all; the others only queue. So many envelopes
+share a frame under load, and a lone one goes out at once on its sender's thread.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+
+from monarch._transport.segments import OwnSegment, PeerSegments, SegmentPlacement, SegmentPool
+from monarch.wire.codec import HEADER, Batch, Hello, Message, Received, Segment, decode_batch, encode_batch
+
+_READ = 256 << 10
+_FRAME_BYTES = 256 << 10  # soft limit of a frame
+_FRAME_ENVELOPES = 512
+_FRAME_DESCRIPTORS = 64  # the kernel takes at most 253 in one message
+_ANCILLARY = socket.CMSG_SPACE(_FRAME_DESCRIPTORS * 4)
+
+
+class _Entry:
+    """A queued message: its envelope and the segments that hold its buffers."""
+
+    __slots__ = ("envelope", "segments", "shared")
+
+    def __init__(self, envelope: bytes, segments: Sequence[OwnSegment], shared: bool) -> None:
+        self.envelope, self.segments, self.shared = envelope, segments, shared
+
+
+class StreamConnection:
+    """Frames over a connected stream socket; implements `monarch.abc.Connection`."""
+
+    def __init__(self, sock: socket.socket, pool: SegmentPool) -> None:
+        sock.setblocking(False)
+        self._socket, self._pool = sock, pool
+        self._writing = threading.Lock()
+        self._queue: deque[_Entry] = deque()
+        self._queued = 0
+        self._rest: memoryview | None = None
+        self._rest_descriptors: list[int] = []
+        self._blocked = False
+        self._closed = False
+        self._hello: Hello | None = None
+        self._announced: set[int] = set()
+        self._lent: Counter[int] = Counter()
+        self._retired: deque[int] = deque()
+        self._peer_segments = PeerSegments(self._ask_to_write)
+        self._input = bytearray(_READ)
+        self._filled = 0
+        self._descriptors: deque[int] = deque()
+        self.peer_hello: Hello | None = None
+        self.on_backlog: Callable[[bool], None] = lambda waiting: None
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self._socket.fileno()
+
+    def backlog(self) -> int:
+        """Return the bytes queued and not yet written, out-of-band buffers not counted."""
+        return self._queued
+
+    # ---- output
+
+    def _ask_to_write(self) -> None:
+        if not self._closed:
+            self.on_backlog(True)
+
+    def greet(self, hello: Hello) -> None:
+        """Say who this process is, with the next frame."""
+        self._hello = hello
+
+    def send(self, message: Message, *, hold: bool = False, shared: bool = False) -> None:
+        """Queue a message and write what the peer can take now (see `monarch.abc.Connection`)."""
+        if self._closed:
+            raise ConnectionError("the connection to the peer is closed")
+        self._queue.append(_Entry(message.envelope, self._segments_of(message), shared))
+        self._queued += len(message.envelope)
+        if not hold:
+            self.flush()
+
+    def _segments_of(self, message: Message) -> Sequence[OwnSegment]:
+        if not message.buffers:
+            return ()
+        if message.placement is None:
+            message.placement = self._pool.place(message.buffers)
+        assert isinstance(message.placement, SegmentPlacement)
+        for segment in message.placement.segments:
+            self._pool.hold(segment)
+        return message.placement.segments
+
+    def flush(self) -> None:
+        """Write as much as the socket takes, unless another thread is writing: that one does it then."""
+        while self._has_output() and not self._blocked and self._writing.acquire(False):
+            try:
+                self._write()
+            finally:
+                self._writing.release()
+
+    def drain(self) -> None:
+        """Go on writing, since the socket takes output again."""
+        self._blocked = False
+        self.flush()
+        if not self._blocked:
+            self.on_backlog(False)
+
+    def _has_output(self) -> bool:
+        pending = self._queue or self._rest or self._peer_segments.released or self._retired or self._hello
+        return bool(pending) and not self._closed
+
+    def _write(self) -> None:
+        if self._rest is None:
+            frame, self._rest_descriptors = self._next_frame()
+            self._rest = memoryview(frame)
+        try:
+            while self._rest:
+                self._rest = self._rest[self._write_some(self._rest) :]
+            self._rest = None
+        except BlockingIOError:
+            self._blocked = True
+            self.on_backlog(True)
+        except OSError:
+            self._closed = True  # whoever reads this connection sees its end, and reports it once
+
+    def _write_some(self, data: memoryview) -> int:
+        if not self._rest_descriptors:
+            return self._socket.send(data)
+        rights = array.array("i", self._rest_descriptors)
+        written = self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        self._rest_descriptors = []
+        return written
+
+    def _next_frame(self) -> tuple[bytes, list[int]]:
+        envelopes: list[bytes] = []
+        segments: list[Segment] = []
+        descriptors: list[int] = []
+        size, queue = 0, self._queue
+        while queue and size < _FRAME_BYTES and len(envelopes) < _FRAME_ENVELOPES:
+            if descriptors and len(descriptors) + len(queue[0].segments) > _FRAME_DESCRIPTORS:
+                break
+            entry = queue.popleft()
+            envelopes.append(entry.envelope)
+            size += len(entry.envelope)
+            for segment in entry.segments:
+                segments.append(self._lend(segment, entry.shared, descriptors))
+        self._queued -= size
+        return encode_batch(envelopes, self._upkeep(segments)), descriptors
+
+    def _lend(self, segment: OwnSegment, shared: bool, descriptors: list[int]) -> Segment:
+        self._lent[segment.id] += 1
+        size = 0
+        if segment.id not in self._announced:
+            self._announced.add(segment.id)
+            segment.forget.append(self._retired.append)
+            descriptors.append(segment.fd)
+            size = segment.size
+        return Segment(id=segment.id, announced_size=size, copy_on_write=shared)
+
+    def _upkeep(self, segments: list[Segment]) -> Batch | None:
+        released, retired, hello = self._peer_segments.released, self._retired, self._hello
+        if not (segments or released or retired or hello):
+            return None
+        upkeep = Batch(segments=segments, released=_take_all(released), retired=_take_all(retired))
+        if hello is not None:
+            upkeep.hello.CopyFrom(hello)
+            self._hello = None
+        return upkeep
+
+    # ---- input
+
+    def receive(self) -> Sequence[Received]:
+        """Return the messages that arrived (see `monarch.abc.Connection`)."""
+        view = memoryview(self._input)
+        try:
+            count, rights, _, _ = self._socket.recvmsg_into(
+                [view[self._filled :]], _ANCILLARY, socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return ()
+        except OSError as error:
+            raise EOFError(str(error)) from error
+        for _, _, data in rights:
+            self._descriptors.extend(array.array("i", data))
+        if count == 0:
+            raise EOFError("the peer closed the connection")
+        self._filled += count
+        return self._decode(view)
+
+    def _decode(self, view: memoryview) -> list[Received]:
+        received: list[Received] = []
+        start, filled, head = 0, self._filled, HEADER.size
+        while filled - start >= head:
+            (size,) = HEADER.unpack_from(view, start)
+            if filled - start < head + size:
+                if head + size > len(view):
+                    self._grow(head + size, start)
+                    return received
+                break
+            content = bytes(view[start + head : start + head + size])
+            start += head + size
+            self._accept(content, received)
+        if start:
+            view[: filled - start] = view[start:filled]
+            self._filled = filled - start
+        return received
+
+    def _grow(self, size: int, start: int) -> None:
+        """Make room for a frame larger than the input buffer."""
+        grown = bytearray(size + _READ)
+        rest = self._filled - start
+        grown[:rest] = memoryview(self._input)[start : self._filled]
+        self._input, self._filled = grown, rest
+
+    def _accept(self, content: bytes, received: list[Received]) -> None:
+        try:
+            batch = decode_batch(content)
+        except ValueError as error:
+            raise EOFError(f"the peer sent what is not a frame: {error}") from error
+        for number in batch.released:
+            self._lent[number] -= 1
+            self._pool.release(number)
+        if batch.HasField("hello"):
+            self.peer_hello = batch.hello
+        segments = iter(batch.segments)
+        for envelope in batch.envelopes:
+            sizes = envelope.buffer_sizes
+            buffers = [self._view(next(segments), size) for size in sizes] if sizes else ()
+            received.append(Received(envelope, buffers))
+        for number in batch.retired:
+            self._peer_segments.forget(number)
+
+    def _view(self, segment: Segment, size: int) -> memoryview:
+        if segment.announced_size:
+            self._peer_segments.announce(segment.id, self._descriptors.popleft(), segment.announced_size)
+        return self._peer_segments.view(segment.id, size, segment.copy_on_write)
+
+    def close(self) -> None:
+        """Close at once; buffers already received stay valid."""
+        self._closed = True
+        self._socket.close()
+        self._peer_segments.close()
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+        for entry in self._queue:
+            for segment in entry.segments:
+                self._pool.release(segment.id)
+        self._queue.clear()
+        for number, times in self._lent.items():
+            for _ in range(times):
+                self._pool.release(number, reuse=False)
+        self._lent.clear()
+
+
+def _take_all(numbers: deque[int]) -> list[int]:
+    return [numbers.popleft() for _ in range(len(numbers))]

@@ -1,0 +1,70 @@
+"""The interface of launchers: they start and end operating system processes on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """One process to start.
+
+    `argv` and the complete environment `env` are given to the new process as they are;
+    `descriptors` stay open in it under the same numbers. `cpus` are the processors it may run
+    on, `memory_nodes` the NUMA nodes its memory comes from; empty means no restriction.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    descriptors: Sequence[int] = ()
+    cpus: frozenset[int] = frozenset()
+    memory_nodes: frozenset[int] = frozenset()
+    executable: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: exactly one of `exit_code` and `signal` is set, or neither if nobody saw it."""
+
+    pid: int
+    exit_code: int | None = None
+    signal: int | None = None
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            return f"was killed by signal {self.signal}"
+        if self.exit_code is not None:
+            return f"exited with code {self.exit_code}"
+        return "is gone"
+
+
+class Process(Protocol):
+    """A started process."""
+
+    pid: int
+
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable when the process has ended."""
+
+    def exit(self) -> Exit | None:
+        """Return how it ended and reap it, or None while it runs."""
+
+    def terminate(self) -> None:
+        """Ask it to end. No error if it has ended."""
+
+    def kill(self) -> None:
+        """End it at once, with the processes it started. No error if it has ended."""
+
+
+class Launcher(Protocol):
+    """Starts processes on this host."""
+
+    def start(self, spec: LaunchSpec) -> Process:
+        """Start one process and return without waiting for it.
+
+        Raises:
+            SpawnError: if it cannot be started; the message names the program.
+        """

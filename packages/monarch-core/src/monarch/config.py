@@ -1,0 +1,143 @@
+"""Settings of the core: one typed table and three layers.
+
+A value comes from the first of: `configure(...)` in this process, the environment
+variable `MONARCH_<NAME>`, the default in `SETTINGS`. Processes that a program spawns
+inherit what was configured before the spawn. The environment is read once. Durations are seconds, or text such as
+`"500ms"`, `"30s"`, `"5m"`, `"1h"`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from monarch.errors import ConfigError, ConfigTypeError
+
+__all__ = [
+    "SETTINGS",
+    "Setting",
+    "clear_runtime_config",
+    "configure",
+    "configured",
+    "get_global_config",
+    "get_runtime_config",
+]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its kind is `int` (a count or bytes), `float` (seconds) or `bool`."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+
+    def parse(self, value: object) -> Any:
+        """Return `value` in the setting's type.
+
+        Raises:
+            ConfigTypeError: if the value has the wrong type.
+            ConfigError: if text cannot be read, or the value is negative.
+        """
+        if isinstance(value, str):
+            value = self._from_text(value)
+        fits = type(value) is self.kind or (self.kind is float and type(value) is int)
+        if not fits:
+            wanted = {float: "seconds or text such as '30s'"}.get(self.kind, self.kind.__name__)
+            raise ConfigTypeError(f"setting {self.name!r} takes {wanted}, not {type(value).__name__}: {value!r}")
+        number = self.kind(value)
+        if number < 0:
+            raise ConfigError(f"setting {self.name!r} must not be negative: {value!r}")
+        return number
+
+    def _from_text(self, text: str) -> Any:
+        try:
+            if self.kind is bool:
+                return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
+            if self.kind is float and (match := _DURATION.fullmatch(text.strip())):
+                return float(match[1]) * _UNITS[match[2]]
+            return self.kind(text)
+        except (KeyError, ValueError):
+            raise ConfigError(f"setting {self.name!r} cannot be read from {text!r}") from None
+
+
+_TABLE = (
+    Setting("codec_max_frame_length", int, 10 << 30, "Largest message in bytes, out-of-band buffers included."),
+    Setting("message_delivery_timeout", float, 30.0, "Longest wait in seconds for a peer to take a message."),
+    Setting("host_spawn_ready_timeout", float, 30.0, "Longest wait in seconds for a host to accept a spawn."),
+    Setting("proc_start_timeout", float, 120.0, "Longest time in seconds from the launch of a process to its first word."),
+    Setting("cleanup_timeout", float, 3.0, "Longest run in seconds of an actor's `__cleanup__`."),
+    Setting("stop_actor_timeout", float, 10.0, "Longest wait in seconds for an actor to stop."),
+    Setting("process_exit_timeout", float, 10.0, "Longest wait in seconds for a stopped process before it is killed."),
+)
+SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _TABLE}
+
+_runtime: dict[str, Any] = {}
+_environment: dict[str, Any] = {}
+
+
+def _setting(name: str) -> Setting:
+    try:
+        return SETTINGS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, SETTINGS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the settings are: {', '.join(sorted(SETTINGS))}"
+        raise ConfigError(f"there is no setting {name!r}; {hint}") from None
+
+
+def configure(**values: object) -> None:
+    """Set settings for this process and for processes spawned from now on.
+
+    Raises:
+        ConfigError: for an unknown setting (also `ValueError`). Nothing is changed then.
+        ConfigTypeError: for a value of the wrong type (also `TypeError`).
+    """
+    parsed = {name: _setting(name).parse(value) for name, value in values.items()}
+    _runtime.update(parsed)
+
+
+@contextmanager
+def configured(**values: object) -> Iterator[dict[str, Any]]:
+    """Apply settings for the length of a `with` block, for the whole process."""
+    before = dict(_runtime)
+    configure(**values)
+    try:
+        yield get_global_config()
+    finally:
+        _runtime.clear()
+        _runtime.update(before)
+
+
+def get(name: str) -> Any:
+    """Return the value in force of one setting."""
+    if name in _runtime:
+        return _runtime[name]
+    if name not in _environment:  # read once: this is asked for every message
+        setting = _setting(name)
+        text = os.environ.get(f"MONARCH_{name.upper()}")
+        _environment[name] = setting.default if text is None else setting.parse(text)
+    return _environment[name]
+
+
+def get_global_config() -> dict[str, Any]:
+    """Return every setting with the value in force, all layers merged."""
+    return {name: get(name) for name in SETTINGS}
+
+
+def get_runtime_config() -> dict[str, Any]:
+    """Return only what `configure` set in this process."""
+    return dict(_runtime)
+
+
+def clear_runtime_config() -> None:
+    """Forget what `configure` set; environment and defaults hold again."""
+    _runtime.clear()
