@@ -21,7 +21,7 @@ class PortReceiver(Generic[R]):
 
     def recv(self) -> Future[R]:
         """Return the future of the next value. An exception sent to the port is raised by it."""
-        return future_of(self._inbox.take())
+        return future_of(self._inbox.next())
 
     def ranked(self) -> PortReceiver[tuple[int, R]]:
         """Return a receiver of the same values as `(rank, value)`, with the rank of each sender."""
@@ -46,5 +46,4 @@ def _open(*, once: bool, ranked: bool) -> tuple[Port, PortReceiver[Any]]:
     process = here.get()
     inbox = Inbox(once=once, ranked=ranked)
     number = process.ports.open(inbox)
-    inbox.close = lambda: process.ports.close(number)
     return Port(process.address, number, sender(process).rank.rank, once=once), PortReceiver(inbox)

@@ -262,19 +262,12 @@ def send(
         raise ValueError(f"selection takes 'all' or 'choose', not {selection!r}")
     process = here.get()
     target = endpoint._target
-    positions = [sending.least_loaded(process, target)] if selection == "choose" else None
     content = endpoint._content(args, kwargs)
-    if port is None:
-        sending.cast(process, target, MESSAGE, endpoint._name, content, positions=positions)
-    else:
-        local = port._process == process.address
-        sending.cast(
-            process,
-            target,
-            MESSAGE,
-            endpoint._name,
-            content,
-            port=port._number,
-            reply_to="" if local else port._process,
-            positions=positions,
-        )
+    fields: dict[str, Any] = {}
+    if selection == "choose":
+        fields["position"] = sending.least_loaded(process, target)
+    if port is not None:
+        fields["port"] = port._number
+        if port._process != process.address:
+            fields["reply_to"] = port._process
+    sending.cast(process, target, MESSAGE, endpoint._name, content, **fields)

@@ -96,7 +96,10 @@ class Future(Generic[R]):
             return future
         _refuse_deadlock(promise, awaiting=True)
 
+        reactor = here.get().reactor
+
         def settled() -> None:
+            reactor.hurried = True
             try:
                 loop.call_soon_threadsafe(_transfer, promise, future)
             except RuntimeError:

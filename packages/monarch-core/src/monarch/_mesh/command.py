@@ -42,7 +42,8 @@ def default_bootstrap_cmd() -> BootstrapCommand:
     The path of the interpreter is kept as it is: resolving a link would leave the environment.
     """
     # -P: the working directory must not shadow modules before the program's own path is set.
-    flags = [*subprocess._args_from_interpreter_flags(), "-P"]  # type: ignore[attr-defined]
+    flags = list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
+    flags += [] if "-P" in flags else ["-P"]
     return BootstrapCommand(sys.executable, None, [*flags, "-m", "monarch._mesh.worker"])
 
 

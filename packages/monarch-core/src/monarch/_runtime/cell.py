@@ -15,21 +15,21 @@ from collections import deque
 from collections.abc import Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from monarch import config
 from monarch._runtime.context import Context, Instance, current
 from monarch._runtime.ids import ActorAddr, Uid
 from monarch._runtime.lanes import LoopLane, ThreadLane
 from monarch._runtime.ordering import Ordering, number_for
-from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import loads
 from monarch._runtime.port import Port, as_actor_error
 from monarch._runtime.spec import READY, ActorStatus, EndpointSpec, SpawnHeader, spec_of
 from monarch._runtime.supervision import MeshFailure
+from monarch._runtime.work import Work
 from monarch.errors import ActorDied, MeshClosed, SupervisionError
 from monarch.shape import Point
-from monarch.wire.codec import MESSAGE, STOP, Received, decode_view
+from monarch.wire.codec import MESSAGE, STOP, decode_view
 
 if TYPE_CHECKING:
     from monarch._runtime.process import Process
@@ -53,13 +53,6 @@ class UndeliverableMessageEnvelope:
     def error_msg(self) -> str:
         """Return why it could not be delivered."""
         return str(self.error)
-
-
-class Work(NamedTuple):
-    """A message for an actor, and the peer it came from."""
-
-    received: Received
-    peer: Peer
 
 
 class Cell:
@@ -100,7 +93,7 @@ class Cell:
 
     def deliver(self, work: Work) -> None:
         """Take a message; it is queued as soon as all before it from its sender are."""
-        envelope = work.received.envelope
+        envelope = work.envelope
         number, exceptions = envelope.sequence, envelope.sequence_exceptions
         if exceptions:
             number = number_for(self.base_rank, number, exceptions)
@@ -117,7 +110,7 @@ class Cell:
         with self._lock:
             for work in [*self.queue, *self._ordering.early()]:
                 if isinstance(work, Work):
-                    envelope = work.received.envelope
+                    envelope = work.envelope
                     if envelope.port == port and envelope.sender == sender and envelope.kind == MESSAGE:
                         self._withdrawn.add((sender, port))
 
@@ -125,7 +118,7 @@ class Cell:
         """Whether the sender withdrew the message."""
         if not self._withdrawn:
             return False
-        key = (work.received.envelope.sender, work.received.envelope.port)
+        key = (work.envelope.sender, work.envelope.port)
         if key not in self._withdrawn:
             return False
         self._withdrawn.discard(key)
@@ -151,11 +144,11 @@ class Cell:
 
     def rank_in(self, work: Work) -> int:
         """Return this actor's rank within the part of the mesh that a message is addressed to."""
-        return self.context_of(work.received.envelope.view).message_rank.rank
+        return self.context_of(work.envelope.view).message_rank.rank
 
     def spec(self, work: Work) -> EndpointSpec | None:
         """Return how the endpoint is called; None if the message has been answered instead."""
-        name = work.received.envelope.endpoint
+        name = work.envelope.endpoint
         spec = self._specs.get(name)
         if spec is not None:
             return spec
@@ -171,8 +164,8 @@ class Cell:
 
     def arguments(self, work: Work, spec: EndpointSpec) -> tuple[tuple[Any, ...], dict[str, Any], Port | None]:
         """Return the arguments of a call, with its port in front if the endpoint wants it."""
-        envelope = work.received.envelope
-        args, kwargs = loads(envelope.body, work.received.buffers, envelope.body_in_buffer)
+        envelope = work.envelope
+        args, kwargs = loads(envelope.body, work.buffers, envelope.body_in_buffer)
         if not spec.explicit_port:
             return args, kwargs, None
         port = Port(envelope.reply_to or work.peer.address, envelope.port, self.rank_in(work), once=True)
@@ -182,7 +175,7 @@ class Cell:
         """An endpoint raised: the affair of its caller if one waits, else the end of the actor."""
         if isinstance(error, SystemExit):
             self.process.exit(error.code)
-        envelope = work.received.envelope
+        envelope = work.envelope
         answerable = envelope.port and (port is None or not port.used)
         if isinstance(error, Exception) and answerable:
             where = f"{self.header.name}.{envelope.endpoint}() on rank {self.rank}"
@@ -196,9 +189,9 @@ class Cell:
         """Run the constructor."""
         current.set(Context(self.identity, self.identity.rank))
         self.handling = ("__init__", time.perf_counter())
-        envelope = work.received.envelope
+        envelope = work.envelope
         try:
-            cls, args, kwargs, mesh = loads(envelope.body, work.received.buffers, envelope.body_in_buffer)
+            cls, args, kwargs, mesh = loads(envelope.body, work.buffers, envelope.body_in_buffer)
             self.identity._proc_mesh = mesh
             actor = cls.__new__(cls)
             actor.__init__(*args, **kwargs)
@@ -210,8 +203,8 @@ class Cell:
 
     def stop(self, work: Work) -> Script:
         """End in order: everything before is handled, nothing after."""
-        envelope = work.received.envelope
-        reason = loads(envelope.body, work.received.buffers, envelope.body_in_buffer)
+        envelope = work.envelope
+        reason = loads(envelope.body, work.buffers, envelope.body_in_buffer)
         yield from self._stop(reason)
         self._confirm_stop(work)
 
@@ -270,7 +263,7 @@ class Cell:
             cause=cause,
             endpoint=endpoint,
             pid=self.process.pid,
-            observed=work is not None and bool(work.received.envelope.port),
+            observed=work is not None and bool(work.envelope.port),
             because=getattr(error, "mesh_failure", None),
         )
         self.process.report(self.header.owner_process, self.header.owner, failure)
@@ -288,13 +281,13 @@ class Cell:
 
     def _refuse(self, work: Work) -> None:
         assert self.error is not None
-        if work.received.envelope.kind == STOP:
+        if work.envelope.kind == STOP:
             self._confirm_stop(work)
         else:
             self.process.refuse(work, self.rank_in(work), self.error)
 
     def _confirm_stop(self, work: Work) -> None:
-        if work.received.envelope.port:
+        if work.envelope.port:
             self.process.reply(work, self.rank_in(work), None, "stop")
 
     def undeliverable(self, target: bytes, endpoint: str, error: SupervisionError) -> bool:

@@ -21,6 +21,8 @@ class Instance:
         self, *, process: str, uid: bytes, name: str, class_name: str, rank: Point, creator: ActorAddr | None
     ) -> None:
         self._process, self._uid = process, uid
+        # A mesh has one identity; as a sender each of its ranks stands alone.
+        self._sender = uid + rank.rank.to_bytes(4, "little")
         self.name, self.class_name, self.rank, self.creator = name, class_name, rank, creator
         self._numberings: dict[bytes, Numbering] = {}
         self._cell: Cell | None = None

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from monarch._runtime.peers import Peer
-from monarch._runtime.ports import OneReply
+from monarch._runtime.work import Incoming, Work
+from monarch._runtime.ports import OneAnswer
 from monarch._runtime.promise import Promise
 from monarch.errors import ProcessDied, SupervisionError
-from monarch.wire.codec import FATE, Envelope, Received
+from monarch.wire.codec import FATE, Envelope
 
 if TYPE_CHECKING:
     from monarch._runtime.process import Process
@@ -76,17 +77,14 @@ class Fates:
 
     def _ask(self, agent: str, address: str) -> None:
         promise = Promise()
-        port = self._process.ports.open(OneReply(promise))
-        promise.add_callback(lambda: self._process.ports.close(port))
+        port = self._process.ports.open(OneAnswer(promise))
         promise.add_callback(lambda: self.declare(address, promise.result()))
         self._process.peer(agent).post(Envelope(kind=FATE, endpoint=address, port=port))
 
-    def asked(self, received: Received, peer: Peer) -> None:
+    def asked(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         """Answer another process, as soon as the end is known."""
-        from monarch._runtime.cell import Work
-
-        work = Work(received, peer)
-        self._tell(received.envelope.endpoint, lambda error: self._process.reply(work, 0, error, "fate"))
+        work = Work(envelope, buffers, peer)
+        self._tell(envelope.endpoint, lambda error: self._process.reply(work, 0, error, "fate"))
 
 
 def _unseen(address: str) -> SupervisionError:

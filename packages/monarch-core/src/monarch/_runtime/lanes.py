@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING, Any
 from monarch._runtime.context import current
 from monarch._runtime.peers import Peer
 from monarch._runtime.spec import EndpointSpec
+from monarch._runtime.work import Work
 from monarch._transport.reactor import Waiter
 from monarch.wire.codec import MESSAGE, SPAWN
 
 if TYPE_CHECKING:
-    from monarch._runtime.cell import Cell, Script, Work
+    from monarch._runtime.cell import Cell, Script
 
 _QUICK = 100e-6  # a handler known to be this quick (seconds) may run before the last reply is written
 
 
 async def _handle(cell: Cell, work: Work, spec: EndpointSpec, *, concurrent: bool) -> None:
     """Run one endpoint on the loop and answer."""
-    envelope = work.received.envelope
+    envelope = work.envelope
     current.set(cell.context_of(envelope.view))
     port = None
     if not concurrent:
@@ -88,11 +89,11 @@ class ThreadLane:
                 return
 
     def _perform(self, work: Work | Script) -> None:
-        if not isinstance(work, tuple):
+        if not isinstance(work, Work):
             self._flush()
             self._run(work)
             return
-        kind = work.received.envelope.kind
+        kind = work.envelope.kind
         if kind == MESSAGE:
             self._message(work)
         else:
@@ -117,7 +118,7 @@ class ThreadLane:
             pass
 
     def _message(self, work: Work) -> None:
-        cell, envelope = self._cell, work.received.envelope
+        cell, envelope = self._cell, work.envelope
         if cell.is_withdrawn(work):
             return
         spec = cell.spec(work)
@@ -198,10 +199,10 @@ class LoopLane:
 
     async def _perform(self, work: Work | Script) -> None:
         cell = self._cell
-        if not isinstance(work, tuple):
+        if not isinstance(work, Work):
             await self._run(work)
             return
-        kind = work.received.envelope.kind
+        kind = work.envelope.kind
         if kind != MESSAGE:
             await self._run(cell.create(work) if kind == SPAWN else cell.stop(work))
         elif not cell.is_withdrawn(work) and (spec := cell.spec(work)):

@@ -10,7 +10,7 @@ from monarch._runtime.pickling import copy_buffers
 from monarch._transport.reactor import Reactor, Waiter
 from monarch.abc import Connection
 from monarch.errors import TransportError
-from monarch.wire.codec import Envelope, Message, Received
+from monarch.wire.codec import Envelope, Message
 
 if TYPE_CHECKING:
     from monarch._runtime.process import Process
@@ -101,5 +101,5 @@ class LocalPeer(Peer):
 
     def post(self, envelope: Envelope, buffers: Buffers = (), *, hold: bool = False) -> bool:
         """Deliver here."""
-        self._process.dispatch(Received(envelope, copy_buffers(buffers)), self)
+        self._process.dispatch(envelope, copy_buffers(buffers), self)
         return True

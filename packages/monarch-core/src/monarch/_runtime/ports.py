@@ -1,4 +1,4 @@
-"""Where answers arrive: the ports of this process, and what each kind does with a reply."""
+"""Where answers arrive: the ports of this process, and what each kind does with an answer."""
 
 from __future__ import annotations
 
@@ -8,26 +8,45 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from monarch._runtime.pickling import loads
 from monarch._runtime.promise import Outcome, Promise
-from monarch.wire.codec import Received
+from monarch.wire.codec import Envelope
 
 _log = logging.getLogger(__name__)
+
+
+class Answer:
+    """An answer as it arrived; calling it returns its value, or raises the exception that it carries."""
+
+    __slots__ = ("_buffers", "_envelope", "_failed")
+
+    def __init__(self, envelope: Envelope, buffers: Sequence[memoryview], failed: bool) -> None:
+        self._envelope, self._buffers, self._failed = envelope, buffers, failed
+
+    def __call__(self) -> Any:
+        envelope = self._envelope
+        value = loads(envelope.body, self._buffers, envelope.body_in_buffer)
+        if self._failed:
+            raise value
+        return value
+
+
+def raising(error: BaseException) -> Outcome:
+    """Return the outcome of something that failed here."""
+    return partial(_raise, error)
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 class Sink(Protocol):
     """What stands behind a port."""
 
-    close: Callable[[], None]
-    """Closes the port, once nothing more is expected."""
-
-    def deliver(self, rank: int, received: Received, *, error: bool) -> None:
-        """Take the reply of `rank`."""
-
-    def fail(self, rank: int, error: BaseException) -> None:
-        """Hear that `rank` will never reply."""
+    def take(self, rank: int, outcome: Outcome, failed: bool) -> bool:
+        """Take the answer of `rank`; True closes the port, since nothing more is expected."""
 
 
 class Ports:
@@ -47,102 +66,64 @@ class Ports:
         """Close a port; what still arrives for it is dropped."""
         self._sinks.pop(number, None)
 
-    def get(self, number: int) -> Sink | None:
-        """Return what stands behind a port, or None if it is closed."""
-        return self._sinks.get(number)
+    def take(self, number: int, rank: int, outcome: Outcome, failed: bool) -> None:
+        """Hand an answer to what stands behind a port; without an open port it is dropped."""
+        sink = self._sinks.get(number)
+        if sink is not None and sink.take(rank, outcome, failed):
+            self._sinks.pop(number, None)
 
 
-def decode(received: Received, error: bool) -> Any:
-    """Return the value of a reply, or raise the exception that it carries."""
-    envelope = received.envelope
-    value = loads(envelope.body, received.buffers, envelope.body_in_buffer)
-    if error:
-        raise value
-    return value
+class OneAnswer:
+    """The answer of one rank."""
 
-
-def _raise(error: BaseException) -> Any:
-    raise error
-
-
-class OneReply:
-    """The reply of one rank."""
-
-    __slots__ = ("close", "promise")
+    __slots__ = ("_promise",)
 
     def __init__(self, promise: Promise) -> None:
-        self.promise = promise
-        self.close: Callable[[], None] = _nothing
+        self._promise = promise
 
-    def deliver(self, rank: int, received: Received, *, error: bool) -> None:
+    def take(self, rank: int, outcome: Outcome, failed: bool) -> bool:
         """Settle the promise."""
-        self.close()
-        self.promise.settle(partial(decode, received, error))
-
-    def fail(self, rank: int, error: BaseException) -> None:
-        """Settle the promise with the error."""
-        self.close()
-        self.promise.settle(partial(_raise, error))
-
-
-def _nothing() -> None:
-    pass
+        self._promise.settle(outcome)
+        return True
 
 
 class Gather:
-    """One reply of each of `size` ranks, put together by `combine`; the first error settles it."""
+    """One answer of each of `size` ranks, put together by `combine`; the first error settles it."""
 
     def __init__(self, promise: Promise, size: int, combine: Callable[[list[Any]], Any]) -> None:
-        self.promise = promise
-        self.close: Callable[[], None] = _nothing
-        self._replies: list[Received | None] = [None] * size
+        self._promise, self._combine = promise, combine
+        self._answers: list[Outcome | None] = [None] * size
         self._missing = size
-        self._combine = combine
 
-    def deliver(self, rank: int, received: Received, *, error: bool) -> None:
-        """Keep the reply; the last one, or an error, settles the promise."""
-        if error:
-            self.close()
-            self.promise.settle(partial(decode, received, True))
-        elif self._replies[rank] is None:
-            self._replies[rank] = received
+    def take(self, rank: int, outcome: Outcome, failed: bool) -> bool:
+        """Keep the answer; the last one, or an error, settles the promise."""
+        if failed:
+            self._promise.settle(outcome)
+            return True
+        if self._answers[rank] is None:
+            self._answers[rank] = outcome
             self._missing -= 1
             if not self._missing:
-                self.close()
-                self.promise.settle(self._all)
+                self._promise.settle(self._all)
+        return not self._missing
 
     def _all(self) -> Any:
-        return self._combine([decode(reply, False) for reply in self._replies if reply is not None])
-
-    def fail(self, rank: int, error: BaseException) -> None:
-        """Settle the promise with the error."""
-        self.close()
-        self.promise.settle(partial(_raise, error))
+        return self._combine([answer() for answer in self._answers if answer is not None])
 
 
 class InArrivalOrder:
-    """One reply of each of `size` ranks, each to the next of as many promises."""
+    """One answer of each of `size` ranks, each to the next of as many promises."""
 
     def __init__(self, promises: Sequence[Promise]) -> None:
         self._open = deque(promises)
         self._heard: set[int] = set()
-        self.close: Callable[[], None] = _nothing
 
-    def deliver(self, rank: int, received: Received, *, error: bool) -> None:
-        """Settle the next promise."""
-        self._settle(rank, partial(decode, received, error))
-
-    def fail(self, rank: int, error: BaseException) -> None:
-        """Settle the next promise with the error."""
-        self._settle(rank, partial(_raise, error))
-
-    def _settle(self, rank: int, outcome: Callable[[], Any]) -> None:
-        if rank in self._heard:
-            return
-        self._heard.add(rank)
-        self._open.popleft().settle(outcome)
-        if not self._open:
-            self.close()
+    def take(self, rank: int, outcome: Outcome, failed: bool) -> bool:
+        """Settle the next promise, unless this rank has answered before."""
+        if rank not in self._heard or failed:
+            self._heard.add(rank)
+            self._open.popleft().settle(outcome)
+        return not self._open
 
 
 class Inbox:
@@ -151,33 +132,26 @@ class Inbox:
     def __init__(self, *, once: bool, ranked: bool) -> None:
         self._once, self._ranked = once, ranked
         self._state = _InboxState()
-        self.close: Callable[[], None] = _nothing
 
     def as_ranked(self) -> Inbox:
         """Return another view of the same values, as `(rank, value)`."""
         view = Inbox(once=self._once, ranked=True)
-        view._state, view.close = self._state, self.close
+        view._state = self._state
         return view
 
-    def deliver(self, rank: int, received: Received, *, error: bool) -> None:
-        """Give the value to whoever waits longest, or keep it."""
-        self._put(lambda: (rank, decode(received, error)))
-
-    def fail(self, rank: int, error: BaseException) -> None:
-        """Give the error to whoever waits longest, or keep it."""
-        self._put(partial(_raise, error))
-
-    def _put(self, outcome: Outcome) -> None:
+    def take(self, rank: int, outcome: Outcome, failed: bool) -> bool:
+        """Give the value, or the error, to whoever waits longest, or keep it."""
         state = self._state
         with state.lock:
             if self._once and state.taken:
                 _log.warning("a port opened with once=True got a second value; it is ignored")
-                return
+                return True
             state.taken = True
-            state.arrived.append(outcome)
+            state.arrived.append(lambda: (rank, outcome()))
         self._hand_out()
+        return False
 
-    def take(self) -> Promise:
+    def next(self) -> Promise:
         """Return the promise of the next value that nobody has taken."""
         promise = Promise()
         with self._state.lock:

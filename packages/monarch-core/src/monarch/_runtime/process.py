@@ -17,15 +17,16 @@ from typing import Any
 
 from monarch import config
 from monarch._runtime import supervision
-from monarch._runtime.cell import Cell, Work
+from monarch._runtime.cell import Cell
 from monarch._runtime.context import Instance
 from monarch._runtime.fates import Fates
 from monarch._runtime.greeting import greeting, refusal
 from monarch._runtime.peers import LocalPeer, Peer
 from monarch._runtime.pickling import Pickled, dumps, dumps_result, loads
 from monarch._runtime.port import as_actor_error
-from monarch._runtime.ports import Ports
+from monarch._runtime.ports import Answer, Ports, raising
 from monarch._runtime.supervision import MeshFailure
+from monarch._runtime.work import Incoming, Work
 from monarch._transport.reactor import Reactor
 from monarch.abc import Connection, Listener
 from monarch.errors import ActorDied, CallError, MonarchError, ProcessDied, SupervisionError, TransportError
@@ -43,7 +44,6 @@ from monarch.wire.codec import (
     STOP,
     UNDELIVERABLE,
     Envelope,
-    Received,
 )
 
 _log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Process:
         self._peers: dict[str, Peer] = {address: LocalPeer(self)}
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._dispatch: dict[int, Callable[[Received, Peer], None]] = {
+        self._dispatch: dict[int, Callable[[Envelope, Incoming, Peer], None]] = {
             MESSAGE: self._message,
             STOP: self._message,
             REPLY: self._reply,
@@ -181,8 +181,8 @@ class Process:
             if peer is None:
                 return
         dispatch = self._dispatch
-        for received in arrived:
-            dispatch[received.envelope.kind](received, peer)
+        for envelope, buffers in arrived:
+            dispatch[envelope.kind](envelope, buffers, peer)
 
     def _identify(self, link: Link) -> Peer | None:
         """Learn who is at the other end; None if it is not to be talked to."""
@@ -217,17 +217,12 @@ class Process:
         while peer.pending:
             with contextlib.suppress(KeyError):
                 port, rank = peer.pending.popitem()
-                self._fail_port(port, rank, error)
-
-    def _fail_port(self, port: int, rank: int, error: BaseException) -> None:
-        sink = self.ports.get(port)
-        if sink is not None:
-            sink.fail(rank, error)
+                self.ports.take(port, rank, raising(error), True)
 
     def no_reply(self, peer: Peer, port: int) -> None:
         """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
         if peer.error is not None and (rank := peer.pending.pop(port, None)) is not None:
-            self._fail_port(port, rank, peer.error)
+            self.ports.take(port, rank, raising(peer.error), True)
 
     def _flush(self) -> None:
         for peer in list(self._peers.values()):
@@ -235,25 +230,25 @@ class Process:
 
     # ---- what arrives
 
-    def dispatch(self, received: Received, peer: Peer) -> None:
+    def dispatch(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         """Act on one envelope."""
-        self._dispatch[received.envelope.kind](received, peer)
+        self._dispatch[envelope.kind](envelope, buffers, peer)
 
-    def _message(self, received: Received, peer: Peer) -> None:
-        uid = received.envelope.actor
+    def _message(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        uid = envelope.actor
         cell = self._actors.get(uid)
         if cell is not None:
-            cell.deliver(Work(received, peer))
+            cell.deliver(Work(envelope, buffers, peer))
             return
         with self._lock:
             cell = self._actors.get(uid)
             if cell is None and uid not in self._ended and self.broken is None:
-                self._hold_early(uid, Work(received, peer))
+                self._hold_early(uid, Work(envelope, buffers, peer))
                 return
         if cell is not None:
-            cell.deliver(Work(received, peer))
+            cell.deliver(Work(envelope, buffers, peer))
         else:
-            self._refuse_unknown(Work(received, peer))
+            self._refuse_unknown(Work(envelope, buffers, peer))
 
     def _hold_early(self, uid: bytes, work: Work) -> None:
         """Keep a message that overtook the birth of its actor, which came by another connection."""
@@ -270,61 +265,53 @@ class Process:
             self._refuse_unknown(work)
 
     def _refuse_unknown(self, work: Work) -> None:
-        error = self.broken or self._ended[work.received.envelope.actor]
-        if work.received.envelope.kind == STOP and self.broken is None:
+        error = self.broken or self._ended[work.envelope.actor]
+        if work.envelope.kind == STOP and self.broken is None:
             self.reply(work, 0, None, "stop")
         else:
             self.refuse(work, 0, error)
 
-    def _reply(self, received: Received, peer: Peer) -> None:
-        envelope = received.envelope
+    def _reply(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         port = envelope.port
         peer.pending.pop(port, None)
-        sink = self.ports.get(port)
-        if sink is not None:
-            sink.deliver(envelope.rank, received, error=False)
+        self.ports.take(port, envelope.rank, Answer(envelope, buffers, False), False)
 
-    def _error(self, received: Received, peer: Peer) -> None:
-        envelope = received.envelope
-        peer.pending.pop(envelope.port, None)
-        sink = self.ports.get(envelope.port)
-        if sink is not None:
-            sink.deliver(envelope.rank, received, error=True)
+    def _error(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        port = envelope.port
+        peer.pending.pop(port, None)
+        self.ports.take(port, envelope.rank, Answer(envelope, buffers, True), True)
 
-    def _spawn(self, received: Received, peer: Peer) -> None:
-        envelope = received.envelope
+    def _spawn(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         if self.broken is not None:
             return
         cell = Cell(self, envelope.actor, pickle.loads(envelope.header))
         with self._lock:
             self._actors[envelope.actor] = cell
             early = self._early.pop(envelope.actor, ())
-        cell.deliver(Work(received, peer))
+        cell.deliver(Work(envelope, buffers, peer))
         for work in early:
             cell.deliver(work)
 
-    def _cancel(self, received: Received, peer: Peer) -> None:
-        cell = self._actors.get(received.envelope.actor)
+    def _cancel(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        cell = self._actors.get(envelope.actor)
         if cell is not None:
-            cell.withdraw(received.envelope.sender, received.envelope.port)
+            cell.withdraw(envelope.sender, envelope.port)
 
-    def _undeliverable(self, received: Received, peer: Peer) -> None:
-        envelope = received.envelope
-        error = loads(envelope.body, received.buffers, envelope.body_in_buffer)
-        cell = self._actors.get(envelope.sender)
+    def _undeliverable(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        error = loads(envelope.body, buffers, envelope.body_in_buffer)
+        cell = self._actors.get(envelope.sender[:-4])
         if cell is None or not cell.undeliverable(envelope.actor, envelope.endpoint, error):
             _log.warning("a message to %s() could not be delivered: %s", envelope.endpoint, error)
 
-    def _failure(self, received: Received, peer: Peer) -> None:
-        envelope = received.envelope
-        self._supervise(envelope.actor, loads(envelope.body, received.buffers, envelope.body_in_buffer))
+    def _failure(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        self._supervise(envelope.actor, loads(envelope.body, buffers, envelope.body_in_buffer))
 
-    def _status(self, received: Received, peer: Peer) -> None:
-        wanted = received.envelope.actor
+    def _status(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        wanted = envelope.actor
         states = [cell.status() for uid, cell in list(self._actors.items()) if wanted in (b"", uid)]
-        self.reply(Work(received, peer), received.envelope.rank, states, "status")
+        self.reply(Work(envelope, buffers, peer), envelope.rank, states, "status")
 
-    def _shutdown(self, received: Received, peer: Peer) -> None:
+    def _shutdown(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         threading.Thread(target=self.on_shutdown, name="monarch-shutdown").start()
 
     # ---- what actors of this process send
@@ -343,7 +330,7 @@ class Process:
         self._answer(ERROR, work, rank, dumps(error, "the exception"), False)
 
     def _answer(self, kind: Any, work: Work, rank: int, content: Pickled, hold: bool) -> None:
-        asked = work.received.envelope
+        asked = work.envelope
         if content.buffers:
             envelope = Envelope(
                 kind=kind,
@@ -360,7 +347,7 @@ class Process:
 
     def refuse(self, work: Work, rank: int, error: BaseException) -> None:
         """Tell the sender of a message that it will not be handled."""
-        envelope = work.received.envelope
+        envelope = work.envelope
         if envelope.port:
             self.reply_error(work, rank, error)
         elif envelope.kind == MESSAGE:

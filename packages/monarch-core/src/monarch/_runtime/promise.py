@@ -20,19 +20,18 @@ class Promise:
     the thread that wants it, never by the one that reads the sockets.
     """
 
-    __slots__ = ("_callbacks", "_error", "_lock", "_outcome", "_value", "_waiters", "on_cancel", "settled", "waits_on")
+    __slots__ = ("_callbacks", "_error", "_lock", "_outcome", "_value", "_waiters", "settled", "waits_on")
 
     def __init__(self) -> None:
         self.settled = False
-        self.on_cancel: Callable[[], None] | None = None
         # The actor of this very process that has to run before this can be settled; for finding deadlocks.
         self.waits_on: bytes | None = None
         self._outcome: Outcome | None = None
         self._value: Any = None
         self._error: BaseException | None = None
         self._lock = threading.Lock()
-        self._waiters: list[tuple[Reactor, Waiter]] = []
-        self._callbacks: deque[Callable[[], None]] = deque()
+        self._waiters: list[tuple[Reactor, Waiter]] | None = None
+        self._callbacks: deque[Callable[[], None]] | None = None
 
     def settle(self, outcome: Outcome) -> bool:
         """Settle with `outcome`; False if it has been settled before."""
@@ -41,18 +40,22 @@ class Promise:
                 return False
             self._outcome = outcome
             self.settled = True
-        for reactor, waiter in list(self._waiters):
-            reactor.signal(waiter)
-        self._run_callbacks()
+        if self._waiters:
+            for reactor, waiter in list(self._waiters):
+                reactor.signal(waiter)
+        if self._callbacks:
+            self._run_callbacks()
         return True
 
     def cancel(self) -> bool:
         """Settle with `CallCancelled`, and withdraw the message if it has not started."""
         if not self.settle(_cancelled):
             return False
-        if self.on_cancel is not None:
-            self.on_cancel()
+        self.withdraw()
         return True
+
+    def withdraw(self) -> None:
+        """Hear that nobody wants the result any more. A promise that stands for a message drops it."""
 
     def result(self) -> Any:
         """Return the value or raise the error. Only after it is settled."""
@@ -73,7 +76,10 @@ class Promise:
             return True
         waiter = Waiter()
         entry = (reactor, waiter)
-        self._waiters.append(entry)
+        with self._lock:
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(entry)
         try:
             return self.settled or reactor.wait(waiter, timeout) or self.settled
         finally:
@@ -81,12 +87,15 @@ class Promise:
 
     def add_callback(self, callback: Callable[[], None]) -> None:
         """Call `callback` once it is settled: now if it is, else on the thread that settles it."""
-        self._callbacks.append(callback)
+        with self._lock:
+            if self._callbacks is None:
+                self._callbacks = deque()
+            self._callbacks.append(callback)
         if self.settled:
             self._run_callbacks()
 
     def _run_callbacks(self) -> None:
-        while self._callbacks:
+        while self._callbacks:  # taken one by one: two threads may come here
             try:
                 callback = self._callbacks.popleft()
             except IndexError:

@@ -10,7 +10,7 @@ from typing import Any
 from monarch._runtime.context import Context, Instance, current
 from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import Pickled
-from monarch._runtime.ports import Gather, InArrivalOrder, OneReply, Sink
+from monarch._runtime.ports import Gather, InArrivalOrder, OneAnswer, Sink
 from monarch._runtime.process import Process
 from monarch._runtime.promise import Promise
 from monarch.shape import Shape
@@ -27,6 +27,7 @@ class Target:
 
     def __init__(self, uid: bytes, name: str, shape: Shape, processes: Sequence[str]) -> None:
         self.uid, self.name, self.shape, self.processes = uid, name, shape, processes
+        self._routes: dict[tuple[Any, str, int], _Route] = {}
 
     @cached_property
     def ranks(self) -> list[int]:
@@ -37,6 +38,68 @@ class Target:
     def view(self) -> bytes:
         """The encoded shape."""
         return encode_view(self.shape)
+
+    def route(self, process: Process, kind: Any, endpoint: str, position: int) -> _Route:
+        """Return what all messages have in common that the running actor sends this way."""
+        me = sender(process)
+        key = (kind, endpoint, position)
+        route = self._routes.get(key)
+        if route is None or route.me is not me:
+            route = self._routes[key] = _Route(process, me, self, kind, endpoint, position)
+        return route
+
+
+_ALL = -1
+
+
+class _Route:
+    """One sender, one endpoint, and one position of a target or all: what does not change between messages."""
+
+    __slots__ = ("me", "numbering", "peers", "positions", "prefix", "process", "ranks", "waits_on")
+
+    def __init__(
+        self, process: Process, me: Instance, target: Target, kind: Any, endpoint: str, position: int
+    ) -> None:
+        self.process, self.me = process, me
+        self.positions = range(len(target.ranks)) if position == _ALL else (position,)
+        self.ranks = [target.ranks[each] for each in self.positions]
+        self.peers = [process.peer(target.processes[rank]) for rank in self.ranks]
+        self.numbering = me.numbering(target.uid, len(target.processes))
+        here = any(peer.address == process.address for peer in self.peers)
+        self.waits_on = target.uid if here else None
+        # Fields of a protobuf message may come in any order, so this part is encoded once.
+        self.prefix = Envelope(
+            kind=kind, actor=target.uid, sender=me._sender, endpoint=endpoint, view=target.view
+        ).SerializeToString()
+
+    def send(self, content: Pickled, port: int = 0, **fields: Any) -> None:
+        """Send one message. Its answers go to `port`; who is gone answers there at once, with the reason."""
+        peers = self.peers
+        for peer in peers:
+            peer.wait_for_room(self.process.reactor)
+        number, exceptions = self.numbering.take(self.ranks)
+        if exceptions:
+            fields["sequence_exceptions"] = exceptions
+        if content.buffers:
+            fields["buffer_sizes"] = content.sizes()
+            fields["body_in_buffer"] = content.body_in_buffer
+        own = Envelope(sequence=number, port=port, body=content.body, **fields).SerializeToString()
+        message = Message(self.prefix + own, content.buffers)
+        shared = len(peers) > 1 and bool(content.buffers)
+        waiting = port and "reply_to" not in fields
+        for peer, position in zip(peers, self.positions):
+            if waiting:
+                peer.pending[port] = position
+            if not peer.send(message, shared=shared) and waiting:
+                self.process.no_reply(peer, port)
+        message.close()
+
+    def withdraw(self, target: Target, port: int) -> None:
+        """Ask the receivers of a call to drop it if they have not started."""
+        self.process.ports.close(port)
+        for peer in self.peers:
+            if peer.pending.pop(port, None) is not None:
+                peer.post(Envelope(kind=CANCEL, actor=target.uid, sender=self.me._sender, port=port))
 
 
 def sender(process: Process) -> Instance:
@@ -49,78 +112,17 @@ def sender(process: Process) -> Instance:
 
 
 def cast(
-    process: Process,
-    target: Target,
-    kind: Any,
-    endpoint: str,
-    content: Pickled,
-    *,
-    port: int = 0,
-    reply_to: str = "",
-    positions: Sequence[int] | None = None,
-    header: bytes = b"",
+    process: Process, target: Target, kind: Any, endpoint: str, content: Pickled, position: int = _ALL, **fields: Any
 ) -> None:
-    """Send one message to all of a target, or to some positions of it.
-
-    `port` is where each answers; it is one of this process unless `reply_to` names another. A
-    position whose process is gone answers there at once, with the reason.
-    """
-    ranks = target.ranks
-    chosen = range(len(ranks)) if positions is None else positions
-    addressed = ranks if positions is None else [ranks[position] for position in positions]
-    me = sender(process)
-    peers = [process.peer(target.processes[rank]) for rank in addressed]
-    for peer in peers:
-        peer.wait_for_room(process.reactor)
-    number, exceptions = me.numbering(target.uid, len(target.processes)).take(addressed)
-    fields: dict[str, Any] = {"sequence_exceptions": exceptions} if exceptions else {}
-    if content.buffers:
-        fields |= {"buffer_sizes": content.sizes(), "body_in_buffer": content.body_in_buffer}
-    if reply_to:
-        fields["reply_to"] = reply_to
-    if header:
-        fields["header"] = header
-    envelope = Envelope(
-        kind=kind,
-        actor=target.uid,
-        sender=me._uid,
-        sequence=number,
-        endpoint=endpoint,
-        view=target.view,
-        port=port,
-        body=content.body,
-        **fields,
-    )
-    _deliver(process, peers, chosen, envelope, content, 0 if reply_to else port)
-
-
-def _deliver(
-    process: Process, peers: list[Peer], positions: Sequence[int], envelope: Envelope, content: Pickled, port: int
-) -> None:
-    if len(peers) == 1:
-        peer, position = peers[0], positions[0]
-        if port:
-            peer.pending[port] = position
-        sent = peer.post(envelope, content.buffers)
-        if port and not sent:
-            process.no_reply(peer, port)
-        return
-    message = Message(envelope.SerializeToString(), content.buffers)
-    shared = bool(content.buffers)
-    for peer, position in zip(peers, positions):
-        if port:
-            peer.pending[port] = position
-        sent = peer.send(message, shared=shared)
-        if port and not sent:
-            process.no_reply(peer, port)
-    message.close()
+    """Send one message to all of a target, or to one position of it. `fields` are those of the envelope."""
+    target.route(process, kind, endpoint, position).send(content, **fields)
 
 
 def least_loaded(process: Process, target: Target) -> int:
     """Return the position whose process has the fewest calls of ours to answer; in turn among equals."""
     peers = [process.peer(target.processes[rank]) for rank in target.ranks]
-    alive = [position for position, peer in enumerate(peers) if peer.error is None]
-    candidates = alive or range(len(peers))
+    candidates: Sequence[int] = [position for position, peer in enumerate(peers) if peer.error is None]
+    candidates = candidates or range(len(peers))
     start = next(_turn)
     order = [candidates[(start + step) % len(candidates)] for step in range(len(candidates))]
     return min(order, key=lambda position: len(peers[position].pending))
@@ -129,13 +131,27 @@ def least_loaded(process: Process, target: Target) -> int:
 # ---- calls, as promises
 
 
+class _Call(Promise):
+    """The promise of answers, which knows how to withdraw its message."""
+
+    __slots__ = ("port", "route", "target")
+
+    port: int
+    route: _Route
+    target: Target
+
+    def withdraw(self) -> None:
+        """Have the message dropped where it has not started."""
+        self.route.withdraw(self.target, self.port)
+
+
 def call_one(
     process: Process, target: Target, endpoint: str, content: Pickled, position: int = 0, kind: Any = MESSAGE
 ) -> Promise:
     """Send to one position and return the promise of its answer."""
-    promise = Promise()
-    _call(process, target, endpoint, content, OneReply(promise), [promise], [position], kind)
-    return promise
+    call = _Call()
+    _send(process, target, target.route(process, kind, endpoint, position), content, OneAnswer(call), (call,))
+    return call
 
 
 def call_all(
@@ -147,48 +163,26 @@ def call_all(
     kind: Any = MESSAGE,
 ) -> Promise:
     """Send to all and return the promise of all answers, combined."""
-    promise = Promise()
-    sink = Gather(promise, len(target.ranks), combine)
-    _call(process, target, endpoint, content, sink, [promise], None, kind)
-    return promise
+    call = _Call()
+    sink = Gather(call, len(target.ranks), combine)
+    _send(process, target, target.route(process, kind, endpoint, _ALL), content, sink, (call,))
+    return call
 
 
-def stream(process: Process, target: Target, endpoint: str, content: Pickled) -> list[Promise]:
+def stream(process: Process, target: Target, endpoint: str, content: Pickled) -> Sequence[Promise]:
     """Send to all and return as many promises, kept in the order in which answers arrive."""
-    promises = [Promise() for _ in target.ranks]
-    _call(process, target, endpoint, content, InArrivalOrder(promises), promises, None, MESSAGE)
-    return promises
+    calls = [_Call() for _ in target.ranks]
+    _send(process, target, target.route(process, MESSAGE, endpoint, _ALL), content, InArrivalOrder(calls), calls)
+    return calls
 
 
-def _call(
-    process: Process,
-    target: Target,
-    endpoint: str,
-    content: Pickled,
-    sink: Sink,
-    promises: Sequence[Promise],
-    positions: Sequence[int] | None,
-    kind: Any,
+def _send(
+    process: Process, target: Target, route: _Route, content: Pickled, sink: Sink, calls: Sequence[_Call]
 ) -> None:
     port = process.ports.open(sink)
-    sink.close = lambda: process.ports.close(port)
-    chosen = target.ranks if positions is None else [target.ranks[position] for position in positions]
-    me = sender(process)
-    here = process.address
-    waits_on = target.uid if any(target.processes[rank] == here for rank in chosen) else None
-    for promise in promises:
-        promise.waits_on = waits_on
-        promise.on_cancel = lambda: _withdraw(process, target, chosen, me, port)
-    cast(process, target, kind, endpoint, content, port=port, positions=positions)
-
-
-def _withdraw(process: Process, target: Target, ranks: Sequence[int], me: Instance, port: int) -> None:
-    """Ask the receivers to drop a message that they have not started."""
-    process.ports.close(port)
-    for rank in ranks:
-        peer = process.peer(target.processes[rank])
-        if peer.pending.pop(port, None) is not None:
-            peer.post(Envelope(kind=CANCEL, actor=target.uid, sender=me._uid, port=port))
+    for call in calls:
+        call.port, call.route, call.target, call.waits_on = port, route, target, route.waits_on
+    route.send(content, port)
 
 
 def ask_processes(
@@ -196,16 +190,12 @@ def ask_processes(
 ) -> Promise:
     """Ask each process itself, not an actor in it, and return the promise of all answers, combined."""
     promise = Promise()
-    sink = Gather(promise, len(addresses), combine)
-    port = process.ports.open(sink)
-    sink.close = lambda: process.ports.close(port)
-    question.port = port
+    port = process.ports.open(Gather(promise, len(addresses), combine))
     for position, address in enumerate(addresses):
-        peer = process.peer(address)
+        own = Envelope(port=port, rank=position)
+        own.MergeFrom(question)
+        peer: Peer = process.peer(address)
         peer.pending[port] = position
-        question.rank = position
-        own = Envelope()
-        own.CopyFrom(question)
         if not peer.post(own):
             process.no_reply(peer, port)
     return promise

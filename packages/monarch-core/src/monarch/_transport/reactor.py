@@ -25,6 +25,8 @@ from monarch._transport import interrupts
 _log = logging.getLogger(__name__)
 
 _TICK = 0.002  # seconds a vacant lead may last; a hand-over costs a hundredth of it
+_LONGEST_TICK = 0.008  # the same while the lead keeps changing hands: each look costs others the processor
+_PAUSE = 0.0005  # seconds the stand-by thread lets messages gather that nobody is waiting for
 
 Handler = Callable[[int], None]
 
@@ -64,6 +66,8 @@ class Reactor:
         self._terms = 0
         self._polling = False
         self._signalled_other = False
+        self.hurried = False
+        """Set by a handler that got something that somebody waits for, if not by a `Waiter`."""
         self._followers: deque[Waiter] = deque()
         self._vacant = threading.Lock()  # held while the stand-by thread need not look
         self._vacant.acquire()
@@ -165,8 +169,12 @@ class Reactor:
         except RuntimeError:
             pass  # it has been roused already
 
-    def _lead_for(self, waiter: Waiter, deadline: float | None) -> None:
-        """Lead until the waiter is done, the deadline is over, or somebody else got work."""
+    def _lead_for(self, waiter: Waiter, deadline: float | None, *, patient: bool = False) -> None:
+        """Lead until the waiter is done, the deadline is over, or somebody else got work.
+
+        A patient leader pauses after messages that nobody was waiting for. Otherwise it would take
+        the interpreter from a thread that is busy sending, for every single answer.
+        """
         waiter.leads = True
         self._terms += 1
         handlers, poll = self._handlers, self._poll.poll
@@ -182,9 +190,15 @@ class Reactor:
                 for descriptor, events in ready:
                     handler = handlers.get(descriptor)
                     if handler is not None:
-                        _guarded(handler, events)
+                        try:
+                            handler(events)
+                        except Exception:
+                            _log.exception("a handler of the reactor failed")
                 if waiter.done or (self._signalled_other and not waiter.eager) or _expired(deadline):
                     break
+                if patient and not self._followers and not self.hurried:
+                    time.sleep(_PAUSE)
+                self.hurried = False
         finally:
             self._polling = False
             waiter.leads = False
@@ -217,16 +231,18 @@ class Reactor:
                 self._vacant.acquire()
 
     def _tick_until_led(self, waiter: Waiter) -> None:
-        terms = -1
+        terms, pause = -1, _TICK
         while not self._closed:
-            time.sleep(_TICK)
+            time.sleep(pause)
             for action in self._before_tick:
                 action()
             if self._terms != terms:
                 terms = self._terms  # somebody led since the last look
+                pause = min(2 * pause, _LONGEST_TICK)
                 continue
+            pause = _TICK
             if self._lead.acquire(False):
-                self._lead_for(waiter, None)
+                self._lead_for(waiter, None, patient=True)
                 terms = -1
                 continue
             # One thread has led for a whole tick: it calls us when it goes.
@@ -246,10 +262,3 @@ class Reactor:
 
 def _expired(deadline: float | None) -> bool:
     return deadline is not None and time.monotonic() >= deadline
-
-
-def _guarded(handler: Handler, events: int) -> None:
-    try:
-        handler(events)
-    except Exception:
-        _log.exception("a handler of the reactor failed")

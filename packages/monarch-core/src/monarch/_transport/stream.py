@@ -14,7 +14,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from monarch._transport.segments import OwnSegment, PeerSegments, SegmentPlacement, SegmentPool
-from monarch.wire.codec import HEADER, Batch, Hello, Message, Received, Segment, decode_batch, encode_batch
+from monarch.wire.codec import (
+    HEADER,
+    UPKEEP,
+    Batch,
+    Hello,
+    Message,
+    Received,
+    Segment,
+    decode_batch,
+    encode_batch,
+)
 
 _READ = 256 << 10
 _FRAME_BYTES = 256 << 10  # soft limit of a frame
@@ -50,7 +60,7 @@ class StreamConnection:
         self._lent: Counter[int] = Counter()
         self._retired: deque[int] = deque()
         self._peer_segments = PeerSegments(self._ask_to_write)
-        self._input = bytearray(_READ)
+        self._view = memoryview(bytearray(_READ))
         self._filled = 0
         self._descriptors: deque[int] = deque()
         self.peer_hello: Hello | None = None
@@ -78,6 +88,16 @@ class StreamConnection:
         """Queue a message and write what the peer can take now (see `monarch.abc.Connection`)."""
         if self._closed:
             raise ConnectionError("the connection to the peer is closed")
+        if not hold and not message.buffers and not self._has_output() and self._writing.acquire(False):
+            # The usual case: nobody else is writing, and the socket takes it all.
+            try:
+                self._rest = memoryview(message.frame())
+                self._write_rest()
+            finally:
+                self._writing.release()
+            if self._queue:
+                self.flush()
+            return
         self._queue.append(_Entry(message.envelope, self._segments_of(message), shared))
         self._queued += len(message.envelope)
         if not hold:
@@ -109,18 +129,29 @@ class StreamConnection:
             self.on_backlog(False)
 
     def _has_output(self) -> bool:
-        pending = self._queue or self._rest or self._peer_segments.released or self._retired or self._hello
+        pending = (
+            self._queue
+            or self._rest is not None
+            or self._peer_segments.released
+            or self._retired
+            or self._hello is not None
+        )
         return bool(pending) and not self._closed
 
     def _write(self) -> None:
         if self._rest is None:
             frame, self._rest_descriptors = self._next_frame()
             self._rest = memoryview(frame)
+        self._write_rest()
+
+    def _write_rest(self) -> None:
+        rest = self._rest
         try:
-            while self._rest:
-                self._rest = self._rest[self._write_some(self._rest) :]
+            while rest:
+                rest = rest[self._write_some(rest) :]
             self._rest = None
         except BlockingIOError:
+            self._rest = rest
             self._blocked = True
             self.on_backlog(True)
         except OSError:
@@ -174,10 +205,10 @@ class StreamConnection:
 
     def receive(self) -> Sequence[Received]:
         """Return the messages that arrived (see `monarch.abc.Connection`)."""
-        view = memoryview(self._input)
+        view = self._view
         try:
             count, rights, _, _ = self._socket.recvmsg_into(
-                [view[self._filled :]], _ANCILLARY, socket.MSG_CMSG_CLOEXEC
+                [view[self._filled :] if self._filled else view], _ANCILLARY, socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return ()
@@ -195,31 +226,42 @@ class StreamConnection:
         start, filled, head = 0, self._filled, HEADER.size
         while filled - start >= head:
             (size,) = HEADER.unpack_from(view, start)
-            if filled - start < head + size:
+            upkeep, size = size & UPKEEP, size & ~UPKEEP
+            end = start + head + size
+            if end > filled:
                 if head + size > len(view):
                     self._grow(head + size, start)
                     return received
                 break
-            content = bytes(view[start + head : start + head + size])
-            start += head + size
-            self._accept(content, received)
-        if start:
+            batch = self._parsed(bytes(view[start + head : end]))
+            start = end
+            if upkeep:
+                self._accept(batch, received)
+            else:
+                received += [(envelope, ()) for envelope in batch.envelopes]
+        if start == filled:
+            self._filled = 0
+        elif start:
             view[: filled - start] = view[start:filled]
             self._filled = filled - start
         return received
 
-    def _grow(self, size: int, start: int) -> None:
-        """Make room for a frame larger than the input buffer."""
-        grown = bytearray(size + _READ)
-        rest = self._filled - start
-        grown[:rest] = memoryview(self._input)[start : self._filled]
-        self._input, self._filled = grown, rest
-
-    def _accept(self, content: bytes, received: list[Received]) -> None:
+    @staticmethod
+    def _parsed(content: bytes) -> Batch:
         try:
-            batch = decode_batch(content)
+            return decode_batch(content)
         except ValueError as error:
             raise EOFError(f"the peer sent what is not a frame: {error}") from error
+
+    def _grow(self, size: int, start: int) -> None:
+        """Make room for a frame larger than the input buffer."""
+        grown = memoryview(bytearray(size + _READ))
+        rest = self._filled - start
+        grown[:rest] = self._view[start : self._filled]
+        self._view, self._filled = grown, rest
+
+    def _accept(self, batch: Batch, received: list[Received]) -> None:
+        """Take a batch that has more in it than envelopes."""
         for number in batch.released:
             self._lent[number] -= 1
             self._pool.release(number)
@@ -228,12 +270,12 @@ class StreamConnection:
         segments = iter(batch.segments)
         for envelope in batch.envelopes:
             sizes = envelope.buffer_sizes
-            buffers = [self._view(next(segments), size) for size in sizes] if sizes else ()
-            received.append(Received(envelope, buffers))
+            buffers = [self._map(next(segments), size) for size in sizes] if sizes else ()
+            received.append((envelope, buffers))
         for number in batch.retired:
             self._peer_segments.forget(number)
 
-    def _view(self, segment: Segment, size: int) -> memoryview:
+    def _map(self, segment: Segment, size: int) -> memoryview:
         if segment.announced_size:
             self._peer_segments.announce(segment.id, self._descriptors.popleft(), segment.announced_size)
         return self._peer_segments.view(segment.id, size, segment.copy_on_write)

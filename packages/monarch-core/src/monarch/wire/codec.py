@@ -1,6 +1,7 @@
 """Turns messages into frames and back. The only module that touches generated code.
 
-A frame is its length in four bytes, little endian, then one `Batch`. A batch is put together
+A frame is a header of four bytes, little endian, then one `Batch`. The header is the size of the
+batch, with the highest bit saying whether it has more in it than envelopes. A batch is put together
 from envelopes that are already encoded, since the encoding of a repeated field is that of its
 elements one after the other: a cast is encoded once, whatever the number of receivers.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol, TypeAlias
 
 from monarch.shape import NDSlice, Shape
 from monarch.wire.v1.envelope_pb2 import Batch, Envelope, Hello, Kind, Segment, View
@@ -27,6 +28,7 @@ __all__ = [
     "STATUS",
     "STOP",
     "UNDELIVERABLE",
+    "UPKEEP",
     "Batch",
     "Envelope",
     "Hello",
@@ -37,6 +39,7 @@ __all__ = [
     "decode_batch",
     "decode_view",
     "encode_batch",
+    "encode_one",
     "encode_view",
 ]
 
@@ -53,6 +56,8 @@ FATE: Kind.ValueType = Kind.KIND_FATE
 SHUTDOWN: Kind.ValueType = Kind.KIND_SHUTDOWN
 
 HEADER = struct.Struct("<I")
+UPKEEP = 1 << 31
+"""Set in a frame's header if its batch has more than envelopes, and must be looked at for it."""
 
 Buffer = Sequence[bytes | memoryview]
 """One out-of-band buffer, as the chunks that lie in it one after the other."""
@@ -65,11 +70,18 @@ class Message:
     share one copy; whoever created the message calls `close` after the last `send`.
     """
 
-    __slots__ = ("buffers", "envelope", "placement")
+    __slots__ = ("_frame", "buffers", "envelope", "placement")
 
     def __init__(self, envelope: bytes, buffers: Sequence[Buffer] = ()) -> None:
         self.envelope, self.buffers = envelope, buffers
         self.placement: Placement | None = None
+        self._frame: bytes | None = None
+
+    def frame(self) -> bytes:
+        """Return a frame with this envelope and nothing else; made once for all receivers."""
+        if self._frame is None:
+            self._frame = encode_one(self.envelope)
+        return self._frame
 
     def close(self) -> None:
         """Let go of the placement: the receivers alone keep it from now on."""
@@ -84,33 +96,38 @@ class Placement(Protocol):
         """Drop the sender's own hold."""
 
 
-class Received(NamedTuple):
-    """An envelope that arrived, with its out-of-band buffers in their own memory."""
-
-    envelope: Envelope
-    buffers: Sequence[memoryview] = ()
+Received: TypeAlias = tuple[Envelope, Sequence[memoryview]]
+"""An envelope that arrived, with its out-of-band buffers in their own memory."""
 
 
-def _field(tag: bytes, content: bytes) -> tuple[bytes, bytes, bytes]:
-    size = len(content)
+def _prefix(size: int) -> bytes:
+    """Return what stands before an envelope of `size` bytes in a batch: its field number and its size."""
     if size < 128:
-        return tag, bytes((size,)), content
-    varint = bytearray()
+        return bytes((0x0A, size))
+    varint = bytearray(b"\x0a")
     while size > 127:
         varint.append(size & 127 | 128)
         size >>= 7
     varint.append(size)
-    return tag, bytes(varint), content
+    return bytes(varint)
+
+
+def encode_one(envelope: bytes) -> bytes:
+    """Return a frame with one envelope and nothing else."""
+    prefix = _prefix(len(envelope))
+    return HEADER.pack(len(prefix) + len(envelope)) + prefix + envelope
 
 
 def encode_batch(envelopes: Iterable[bytes], upkeep: Batch | None = None) -> bytes:
     """Return one frame with `envelopes` in order and the other fields of `upkeep`."""
     parts: list[bytes] = [b""]
     for envelope in envelopes:
-        parts += _field(b"\x0a", envelope)
+        parts.append(_prefix(len(envelope)))
+        parts.append(envelope)
     if upkeep is not None:
         parts.append(upkeep.SerializeToString())
-    parts[0] = HEADER.pack(sum(map(len, parts)))
+    size = sum(map(len, parts))
+    parts[0] = HEADER.pack(size if upkeep is None else size | UPKEEP)
     return b"".join(parts)
 
 

@@ -104,7 +104,7 @@ class Envelope(_message.Message):
     actor: _builtins.bytes
     """Identity of the addressed actor: that of its mesh, of which a process holds one rank."""
     sender: _builtins.bytes
-    """Identity of the sending actor."""
+    """Identity of the sending actor: that of its mesh, and its rank in four bytes, little endian."""
     sequence: _builtins.int
     """Number of this message in the order of (sender, receiver)."""
     endpoint: _builtins.str
