@@ -11,7 +11,7 @@ import sys
 import time
 
 import torch
-from monarch.actor import Accumulator, Actor, current_rank, current_size, endpoint, this_host
+from monarch.actor import Accumulator, Actor, current_rank, endpoint, this_host
 from sklearn.datasets import load_digits
 
 TRAINERS = 4
@@ -41,7 +41,7 @@ class ParameterServer(Actor):
     def __init__(self, learning_rate: float) -> None:
         torch.set_num_threads(1)  # five processes share the machine
         self.network = make_network()
-        self.optimizer = torch.optim.SGD(self.network.parameters(), learning_rate, momentum=0.8)
+        self.optimizer = torch.optim.SGD(self.network.parameters(), learning_rate)
 
     @endpoint
     def weights(self) -> Tensors:
@@ -70,6 +70,10 @@ class Trainer(Actor):
                 parameter.copy_(weight)
 
     @endpoint
+    def count_images(self) -> int:
+        return len(self.digits[HELD_OUT + current_rank().rank :: TRAINERS])
+
+    @endpoint
     def train(self) -> tuple[float, int]:
         """Go through this trainer's images once; return the mean loss and the number of messages."""
         mine = slice(HELD_OUT + current_rank().rank, None, TRAINERS)
@@ -95,20 +99,23 @@ class Trainer(Actor):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=40)
     epochs = parser.parse_args().epochs
 
     processes = this_host().spawn_procs(per_host={"procs": 1 + TRAINERS})
     server = processes.slice(procs=0).spawn("server", ParameterServer, learning_rate=0.1)
     trainers = processes.slice(procs=slice(1, None)).spawn("trainers", Trainer, server)
 
-    messages, seconds = 0, 0.0
+    counts = trainers.count_images.call().get()  # one result for each trainer
+    print(f"{TRAINERS} trainers with {', '.join(map(str, counts.values()))} images", flush=True)
+
+    messages, began = 0, time.perf_counter()
     for epoch in range(1, epochs + 1):
-        began = time.perf_counter()
-        results = trainers.train.call().get()  # one result for each trainer
-        seconds += time.perf_counter() - began
+        results = trainers.train.call().get()
         messages += sum(count for _, count in results.values())
-        print(f"epoch {epoch:2}  loss {sum(loss for loss, _ in results.values()) / TRAINERS:.4f}", flush=True)
+        if epoch % 5 == 0:
+            print(f"epoch {epoch:2}  loss {sum(loss for loss, _ in results.values()) / TRAINERS:.4f}", flush=True)
+    seconds = time.perf_counter() - began
 
     correct = Accumulator(trainers.count_correct, 0, operator.add).accumulate().get()
     accuracy = correct / HELD_OUT

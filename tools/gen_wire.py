@@ -52,7 +52,7 @@ def generate(into: Path) -> dict[Path, bytes]:
     for proto in proto_files():
         (services if _SERVICE.search((PROTO / proto).read_text()) else plain).append(proto)
     messages_only = [f"--python_out={into}", f"--mypy_out=quiet:{into}"]
-    with_stubs = [*messages_only, f"--grpc_python_out={into}", f"--mypy_grpc_out={into}"]
+    with_stubs = [*messages_only, f"--grpc_python_out={into}", f"--mypy_grpc_out=quiet:{into}"]
     for protos, outputs in ((plain, messages_only), (services, with_stubs)):
         if protos:
             _protoc(Path(grpc_tools.__file__).parent / "_proto", outputs, protos)

@@ -31,16 +31,17 @@ from __future__ import annotations
 import concurrent.futures
 import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
+_Error = TypeVar("_Error", bound=BaseException)
 
 
-def _named_like(builtin: type[Exception]) -> Callable[[_Class], _Class]:
-    """Show the builtin's name to programs that print `type(error).__name__`; tracebacks show our own."""
+def _named_like(known: str) -> Callable[[_Class], _Class]:
+    """Show a known name to programs that look at `type(error).__name__`; tracebacks show our own."""
 
     def name(cls: _Class) -> _Class:
-        cls.__name__ = builtin.__name__
+        cls.__name__ = known
         return cls
 
     return name
@@ -77,29 +78,29 @@ class MeshError(MonarchError):
     """Something a mesh cannot do."""
 
 
-@_named_like(ValueError)
+@_named_like("ValueError")
 class ShapeError(MeshError, ValueError):
     """A shape does not allow this slice, split, flatten or rename."""
 
 
-@_named_like(TypeError)
+@_named_like("TypeError")
 class UnknownDimension(ShapeError, TypeError):
     """A dimension that the shape does not have."""
 
 
-@_named_like(KeyError)
+@_named_like("KeyError")
 class UnknownLabel(ShapeError, KeyError):
     """A label or coordinate that a lookup did not find."""
 
     __str__ = Exception.__str__  # KeyError would print the repr of the message
 
 
-@_named_like(IndexError)
+@_named_like("IndexError")
 class OutOfRange(ShapeError, IndexError):
     """An index or rank outside a dimension or mesh."""
 
 
-@_named_like(ValueError)
+@_named_like("ValueError")
 class NotAnActor(MeshError, ValueError):
     """A class that cannot be spawned: no subclass of `Actor`, or with an endpoint name that is taken."""
 
@@ -144,14 +145,20 @@ class SupervisionError(CallError, RuntimeError):
         self.facts = facts
         super().__init__(message)
 
+    def in_call(self, call: str, endpoint: str) -> Self:
+        """Return the same error as one call meets it: `call` says which, on which rank."""
+        return _rebuild(type(self), (f"{call} got no answer: {self}",), {**self.__dict__, "endpoint": endpoint})
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.args, self.__dict__))
 
 
+@_named_like("SupervisionError")
 class ActorDied(SupervisionError):
     """The actor failed before it answered; its process may still be alive."""
 
 
+@_named_like("SupervisionError")
 class ProcessDied(SupervisionError):
     """The process of the actor is gone.
 
@@ -172,6 +179,7 @@ class ProcessDied(SupervisionError):
         super().__init__(message, endpoint, **facts)
 
 
+@_named_like("SupervisionError")
 class MeshClosed(SupervisionError, MeshError):
     """The mesh was stopped by the program that owns it, and then used."""
 
@@ -206,7 +214,7 @@ class TransportError(MonarchError, ConnectionError):
     """A connection could not be made, or its peer was refused."""
 
 
-def _rebuild(cls: type[MonarchError], args: tuple[Any, ...], state: dict[str, Any]) -> MonarchError:
+def _rebuild(cls: type[_Error], args: tuple[Any, ...], state: dict[str, Any]) -> _Error:
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(state)

@@ -41,26 +41,12 @@ def say(*words):
 def wait_for_ever():
     threading.Event().wait()
 
-def procs(count):
+def crew(count):
     return this_host().spawn_procs(per_host={"procs": count}, name="crew")
 
 def workers(count):
-    return procs(count).spawn("worker", Worker)
+    return crew(count).spawn("worker", Worker)
 """
-
-
-@pytest.fixture(scope="session")
-def until():
-    """Wait for a condition, and fail if it does not come true in time."""
-
-    def _until(condition, seconds=10.0):
-        deadline = time.monotonic() + seconds
-        while not (found := condition()):
-            assert time.monotonic() < deadline, f"not within {seconds} s"
-            time.sleep(0.005)
-        return found
-
-    return _until
 
 
 @pytest.fixture(scope="session")
@@ -97,16 +83,16 @@ def failures():
 
 
 @pytest.fixture
-def procs():
+def crew():
     """Spawn processes along one dimension, `procs`; they are stopped after the test."""
     meshes = []
 
-    def _procs(count=1, **options):
+    def _crew(count=1, **options):
         mesh = this_host().spawn_procs(per_host={"procs": count}, **options)
         meshes.append(mesh)
         return mesh
 
-    yield _procs
+    yield _crew
     for future in [mesh.stop() for mesh in meshes]:
         future.get(30)
 

@@ -73,9 +73,9 @@ class OneIsStillBorn(Actor):
 
 
 @pytest.fixture
-def mortals(procs):
+def mortals(crew):
     def _mortals(count=1):
-        return procs(count, name="crew").spawn("mortal", Mortal)
+        return crew(count, name="crew").spawn("mortal", Mortal)
 
     return _mortals
 
@@ -197,14 +197,14 @@ def test_the_other_ranks_keep_working(survivor):
     assert survivor.slice(procs=1).pid.call_one().get(10) > 0
 
 
-def test_a_live_slice_takes_new_actors(procs, failures, until):
-    mesh = procs(2)
+def test_a_live_slice_takes_new_actors(crew, failures, until):
+    mesh = crew(2)
     died(mesh.spawn("mortal", Mortal).slice(procs=0).end.call_one("os._exit(3)"))
     assert mesh.slice(procs=1).spawn("new", Mortal).pid.call_one().get(10) > 0
 
 
-def test_actors_spawned_on_the_whole_mesh_serve_its_live_slice(procs):
-    mesh = procs(2)
+def test_actors_spawned_on_the_whole_mesh_serve_its_live_slice(crew):
+    mesh = crew(2)
     died(mesh.spawn("mortal", Mortal).slice(procs=0).end.call_one("os._exit(3)"))
     new = mesh.spawn("new", Mortal)
     assert new.slice(procs=1).pid.call_one().get(10) > 0
@@ -237,17 +237,17 @@ def test_several_ranks_that_die_are_reported_one_by_one(mortals, failures, until
 # ---- ends during the start
 
 
-def test_a_process_that_exits_in_a_constructor_fails_the_calls_to_its_actor(procs):
-    assert died(procs().spawn("born", StillBorn, "os._exit(5)").hello.call_one()).exit_code == 5
+def test_a_process_that_exits_in_a_constructor_fails_the_calls_to_its_actor(crew):
+    assert died(crew().spawn("born", StillBorn, "os._exit(5)").hello.call_one()).exit_code == 5
 
 
-def test_a_constructor_that_calls_sys_exit_fails_the_calls_to_its_actor(procs):
+def test_a_constructor_that_calls_sys_exit_fails_the_calls_to_its_actor(crew):
     with pytest.raises(SupervisionError):
-        procs().spawn("born", StillBorn, "import sys; sys.exit(5)").hello.call_one().get(10)
+        crew().spawn("born", StillBorn, "import sys; sys.exit(5)").hello.call_one().get(10)
 
 
-def test_a_rank_that_exits_in_its_constructor_leaves_the_others_alone(procs):
-    actors = procs(3).spawn("born", OneIsStillBorn)
+def test_a_rank_that_exits_in_its_constructor_leaves_the_others_alone(crew):
+    actors = crew(3).spawn("born", OneIsStillBorn)
     assert died(actors.hello.call()).facts["rank"] == 1
     assert actors.slice(procs=2).hello.call_one().get(10) == "hello"
 
@@ -261,41 +261,41 @@ NOT_STARTING = [
 
 
 @pytest.mark.parametrize(("command", "fact"), NOT_STARTING)
-def test_a_program_that_ends_before_it_is_an_actor_process_says_how(procs, command, fact):
-    mesh = procs(bootstrap_command=command)
+def test_a_program_that_ends_before_it_is_an_actor_process_says_how(crew, command, fact):
+    mesh = crew(bootstrap_command=command)
     for future in (mesh.initialized, mesh.spawn("mortal", Mortal).pid.call_one()):
         error = died(future)
         assert (error.exit_code, error.signal) == fact
 
 
-def test_a_program_that_does_not_exist_is_named(procs):
-    mesh = procs(bootstrap_command=BootstrapCommand("/no/such/python"))
+def test_a_program_that_does_not_exist_is_named(crew):
+    mesh = crew(bootstrap_command=BootstrapCommand("/no/such/python"))
     for future in (mesh.initialized, mesh.spawn("mortal", Mortal).pid.call_one()):
         with pytest.raises(SupervisionError, match="/no/such/python.*No such file"):
             future.get(10)
 
 
-def test_a_program_that_may_not_be_run_is_named(procs, tmp_path):
+def test_a_program_that_may_not_be_run_is_named(crew, tmp_path):
     file = tmp_path / "not-executable"
     file.write_text("")
     with pytest.raises(SupervisionError, match="not-executable.*Permission denied"):
-        procs(bootstrap_command=BootstrapCommand(str(file))).initialized.get(10)
+        crew(bootstrap_command=BootstrapCommand(str(file))).initialized.get(10)
 
 
-def test_a_process_that_never_started_is_not_said_to_have_exited(procs):
-    error = died(procs(bootstrap_command=BootstrapCommand("/no/such/python")).initialized)
+def test_a_process_that_never_started_is_not_said_to_have_exited(crew):
+    error = died(crew(bootstrap_command=BootstrapCommand("/no/such/python")).initialized)
     assert (error.exit_code, error.signal, error.pid) == (None, None, None)
 
 
-def test_the_other_ranks_start_when_one_cannot(procs):
+def test_the_other_ranks_start_when_one_cannot(crew):
     broken = BootstrapCommand("/no/such/python")
-    mesh = procs(2, bootstrap_command=lambda point: broken if point["procs"] == 0 else None)
+    mesh = crew(2, bootstrap_command=lambda point: broken if point["procs"] == 0 else None)
     assert mesh.spawn("mortal", Mortal).slice(procs=1).pid.call_one().get(20) > 0
 
 
-def test_a_program_that_never_becomes_an_actor_process_is_given_up(procs):
+def test_a_program_that_never_becomes_an_actor_process_is_given_up(crew):
     with config.configured(proc_start_timeout=0.5, process_exit_timeout=0.5):
-        mesh = procs(bootstrap_command=BootstrapCommand("/bin/sleep", args=["600"]))
+        mesh = crew(bootstrap_command=BootstrapCommand("/bin/sleep", args=["600"]))
         with pytest.raises(SupervisionError, match="proc_start_timeout"):
             mesh.initialized.get(10)
 
@@ -312,8 +312,8 @@ class Parent(Mortal):
 
 
 @pytest.mark.parametrize(("how", "fact"), ENDS)
-def test_what_an_actor_started_ends_with_its_process(procs, alive, until, how, fact):
-    actor = procs().spawn("parent", Parent)
+def test_what_an_actor_started_ends_with_its_process(crew, alive, until, how, fact):
+    actor = crew().spawn("parent", Parent)
     actor.end.call_one(CHILD).get()
     child = actor.child_pid.call_one().get()
     died(actor.end.call_one(how))

@@ -36,9 +36,11 @@ class LocalProcess:
     def exit(self) -> Exit | None:
         """Return how it ended, and reap it; None while it runs."""
         if self._exit is None:
-            code = self._child.poll()
-            if code is None:
+            if os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return None
+            # While it is not reaped its group cannot be another's: end what it left behind.
+            self._send(signal.SIGKILL)
+            code = self._child.wait()
             os.close(self._pidfd)
             self._exit = Exit(self.pid, signal=-code) if code < 0 else Exit(self.pid, exit_code=code)
         return self._exit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -67,7 +66,9 @@ class HostAgent(Actor):
         self._running: dict[str, _Running] = {}
         self._lock = threading.RLock()
         # Closes when this process ends, however it ends; every process of the host watches the other end.
-        self._lifeline, self._lifeline_held = os.pipe()
+        self._lifeline, held = os.pipe()
+        self._runtime.private_descriptors += (self._lifeline, held)
+        self._runtime.network.on_refused = self._kill_refused
         self._ending = False
 
     @endpoint(explicit_response_port=True)
@@ -108,7 +109,7 @@ class HostAgent(Actor):
             if self._ending or running.stopping is not None:
                 raise SpawnError("it was stopped before it started")
             running.process = self._launcher.start(self._spec(running, command, binding, descriptor))
-        except MonarchError as error:
+        except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
             self._ended(running, Exit(0), f"could not be started: {error}")
             return
@@ -116,6 +117,7 @@ class HostAgent(Actor):
             os.close(descriptor)
         running.listener.release()
         self._runtime.reactor.watch(running.process.fileno(), lambda events: self._on_exit(running))
+        self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
 
     def _spec(
         self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: int
@@ -131,6 +133,23 @@ class HostAgent(Actor):
             cpus=bound.cpus,
             memory_nodes=bound.memory_nodes,
         )
+
+    def _check_started(self, running: _Running) -> None:
+        if running.process is None or self._runtime.network.knows(running.address):
+            return
+        seconds = config.get("proc_start_timeout")
+        error = ProcessDied(
+            f"process of mesh {running.mesh_name!r} rank {running.rank} (pid {running.process.pid}) did not say a word "
+            f"in {seconds} s (proc_start_timeout); does its bootstrap command keep descriptors and environment?",
+            pid=running.process.pid,
+        )
+        self._runtime.fates.declare(running.address, error)
+        running.process.kill()
+
+    def _kill_refused(self, address: str) -> None:
+        running = self._running.get(address)
+        if running is not None and running.process is not None:
+            running.process.kill()
 
     # ---- ends
 
@@ -226,6 +245,3 @@ class HostAgent(Actor):
         if left and not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
-        for descriptor in (self._lifeline, self._lifeline_held):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)

@@ -40,7 +40,7 @@ def start_client() -> Process:
     address = new_address(folder, "client")
     process = Process(address, transport_for("ipc").listen(address), root=address, agent=address)
     process.client = instance_of(process, "client")
-    process.folder_lock = lock
+    process.private_descriptors.append(lock)
     here.put(process)
     threading.Thread(target=process.reactor.stand_by, name="monarch-stand-by", daemon=True).start()
     supervision.before_exit = lambda: end_client(_EXIT_BUDGET)
@@ -72,8 +72,8 @@ def end_client(seconds: float) -> None:
     process.close()
     here.put(None)
     shutil.rmtree(folder_of(process.address), ignore_errors=True)
-    if process.folder_lock is not None:
-        os.close(process.folder_lock)
+    for descriptor in process.private_descriptors:
+        os.close(descriptor)
 
 
 def _at_exit() -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from monarch._runtime.process import Process
 
 _process: Process | None = None
+_inherited: list[Process] = []
 _lock = threading.RLock()
 
 
@@ -41,9 +42,10 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     if _process is not None:
-        inherited = _process
+        # Kept for ever: its sockets would otherwise close descriptors whose numbers are used again.
+        _inherited.append(_process)
+        _process.abandon()
         put(None)
-        inherited.abandon()
 
 
 os.register_at_fork(after_in_child=_after_fork)

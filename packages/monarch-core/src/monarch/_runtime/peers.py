@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from monarch import config
 from monarch._runtime.pickling import copy_buffers
 from monarch._transport.reactor import Reactor, Waiter
 from monarch.abc import Connection
-from monarch.errors import TransportError
+from monarch.errors import SupervisionError, TransportError
 from monarch.wire.codec import Envelope, Message
 
 if TYPE_CHECKING:
@@ -20,6 +20,13 @@ _BACKLOG = 64 << 20  # bytes
 Buffers = Sequence[Sequence[bytes | memoryview]]
 
 
+class Awaited(Protocol):
+    """A message that is to be answered."""
+
+    def lost(self, peer: Peer, error: SupervisionError) -> tuple[int, SupervisionError]:
+        """Return the rank whose answer will not come, and the error as its caller should see it."""
+
+
 class Peer:
     """One process, reached over a connection of this one."""
 
@@ -27,9 +34,9 @@ class Peer:
 
     def __init__(self, address: str, connection: Connection | None) -> None:
         self.address, self.connection = address, connection
-        self.pending: dict[int, int] = {}
-        """Open ports that wait for this process, with the rank that should reply."""
-        self.error: BaseException | None = None
+        self.pending: dict[int, Awaited] = {}
+        """Open ports that wait for this process, with what they wait for."""
+        self.error: SupervisionError | None = None
         """Why it will never answer again, once that is known."""
         self.raised = False
         """Whether a pending call raised that error."""

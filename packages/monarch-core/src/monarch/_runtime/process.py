@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import pickle
-import select
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -20,17 +19,16 @@ from monarch._runtime import supervision
 from monarch._runtime.cell import Cell
 from monarch._runtime.context import Instance
 from monarch._runtime.fates import Fates
-from monarch._runtime.greeting import greeting, refusal
-from monarch._runtime.peers import LocalPeer, Peer
+from monarch._runtime.network import Network
+from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import Pickled, dumps, dumps_result, loads
 from monarch._runtime.port import as_actor_error
-from monarch._runtime.ports import Answer, Ports, raising
+from monarch._runtime.ports import Answer, Ports
 from monarch._runtime.supervision import MeshFailure
 from monarch._runtime.work import Incoming, Work
 from monarch._transport.reactor import Reactor
-from monarch.abc import Connection, Listener
-from monarch.errors import ActorDied, CallError, MonarchError, ProcessDied, SupervisionError, TransportError
-from monarch.plugins import transport_for
+from monarch.abc import Listener
+from monarch.errors import ActorDied, CallError, MonarchError, ProcessDied, SupervisionError
 from monarch.wire.codec import (
     CANCEL,
     ERROR,
@@ -51,15 +49,6 @@ _log = logging.getLogger(__name__)
 _KEEP_ENDED = 10_000  # actors that ended and are remembered, so that calls to them say why
 
 
-class Link:
-    """A connection, and the peer at its other end once it has said who it is."""
-
-    __slots__ = ("connection", "peer")
-
-    def __init__(self, connection: Connection, peer: Peer | None) -> None:
-        self.connection, self.peer = connection, peer
-
-
 class Process:
     """Everything that runs in one operating system process."""
 
@@ -69,23 +58,24 @@ class Process:
         self.reactor = Reactor()
         self.ports = Ports()
         self.fates = Fates(self)
+        self.network = Network(self, listener)
+        self.peer = self.network.peer
         self.client: Instance | None = None
         """On whose behalf threads act that belong to no actor."""
         self.on_shutdown: Callable[[], None] = lambda: None
         self.on_empty: Callable[[], None] = lambda: None
         """Called when the last actor has ended."""
-        self.folder_lock: int | None = None
+        self.private_descriptors: list[int] = []
+        """What a fork must not keep open."""
         self.ending = False
         self.broken: MonarchError | None = None
         """Why no actor can live here: the set-up function of the process raised."""
-        self._listener = listener
         self._actors: dict[bytes, Cell] = {}
         self._ended: dict[bytes, SupervisionError] = {}
         self._early: dict[bytes, list[Work]] = {}
-        self._peers: dict[str, Peer] = {address: LocalPeer(self)}
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._dispatch: dict[int, Callable[[Envelope, Incoming, Peer], None]] = {
+        self.handlers: dict[int, Callable[[Envelope, Incoming, Peer], None]] = {
             MESSAGE: self._message,
             STOP: self._message,
             REPLY: self._reply,
@@ -98,8 +88,6 @@ class Process:
             FATE: self.fates.asked,
             SHUTDOWN: self._shutdown,
         }
-        self.reactor.watch(listener.fileno(), self._accept)
-        self.reactor.on_tick(self._flush)
 
     # ---- the loop for asynchronous endpoints, and timers
 
@@ -122,117 +110,11 @@ class Process:
         """Run `action` after `seconds`, on the loop's thread."""
         self.loop.call_soon_threadsafe(self.loop.call_later, seconds, action)
 
-    # ---- peers
-
-    def peer(self, address: str) -> Peer:
-        """Return the peer at `address`, connected on first use; one that cannot be reached is lost at once."""
-        found = self._peers.get(address)
-        if found is not None:
-            return found
-        with self._lock:
-            found = self._peers.get(address)
-            return found if found is not None else self._connect(address)
-
-    def _connect(self, address: str) -> Peer:
-        peer = Peer(address, None)
-        self._peers[address] = peer
-        timeout = config.get("message_delivery_timeout")
-        try:
-            connection = transport_for(address.partition(":")[0]).connect(address, timeout)
-        except TransportError as error:
-            _log.debug("%s", error)
-            self.fates.resolve(peer, self._declare_lost)
-            return peer
-        peer.connection = connection
-        connection.greet(greeting(self.address))
-        self._watch(Link(connection, peer))
-        return peer
-
-    def _accept(self, events: int) -> None:
-        while (connection := self._listener.accept()) is not None:
-            connection.greet(greeting(self.address))
-            self._watch(Link(connection, None))
-
-    def _watch(self, link: Link) -> None:
-        descriptor = link.connection.fileno()
-        link.connection.on_backlog = partial(self._on_backlog, link, descriptor)
-        self.reactor.watch(descriptor, partial(self._ready, link))
-
-    def _on_backlog(self, link: Link, descriptor: int, waiting: bool) -> None:
-        self.reactor.watch_writable(descriptor, waiting)
-        if not waiting and link.peer is not None:
-            while link.peer.blocked:
-                self.reactor.signal(link.peer.blocked.pop())
-
-    def _ready(self, link: Link, events: int) -> None:
-        connection = link.connection
-        if events & select.EPOLLOUT:
-            connection.drain()
-        if not events & ~select.EPOLLOUT:
-            return
-        try:
-            arrived = connection.receive()
-        except EOFError:
-            self._disconnected(link)
-            return
-        peer = link.peer
-        if peer is None or connection.peer_hello is not None:
-            peer = self._identify(link)
-            if peer is None:
-                return
-        dispatch = self._dispatch
-        for envelope, buffers in arrived:
-            dispatch[envelope.kind](envelope, buffers, peer)
-
-    def _identify(self, link: Link) -> Peer | None:
-        """Learn who is at the other end; None if it is not to be talked to."""
-        hello, link.connection.peer_hello = link.connection.peer_hello, None
-        if hello is None:
-            return link.peer
-        reason = hello.refusal or refusal(hello)
-        if reason:
-            link.connection.greet(greeting(self.address, reason))
-            link.connection.flush()
-            if link.peer is not None:
-                self.fates.declare(link.peer.address, SupervisionError(reason))
-            self._disconnected(link)
-            return None
-        if link.peer is None:
-            with self._lock:
-                link.peer = self._peers.get(hello.address)
-                if link.peer is None or link.peer.connection is None:
-                    link.peer = self._peers[hello.address] = Peer(hello.address, link.connection)
-        return link.peer
-
-    def _disconnected(self, link: Link) -> None:
-        self.reactor.forget(link.connection.fileno())
-        link.connection.close()
-        if link.peer is not None and link.peer.connection is link.connection:
-            link.peer.connection = None
-            self.fates.resolve(link.peer, self._declare_lost)
-
-    def _declare_lost(self, peer: Peer, error: SupervisionError) -> None:
-        peer.error = error
-        peer.raised = bool(peer.pending)
-        while peer.pending:
-            with contextlib.suppress(KeyError):
-                port, rank = peer.pending.popitem()
-                self.ports.take(port, rank, raising(error), True)
-
-    def no_reply(self, peer: Peer, port: int) -> None:
-        """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
-        if peer.error is not None and (rank := peer.pending.pop(port, None)) is not None:
-            self.ports.take(port, rank, raising(peer.error), True)
-
-    def _flush(self) -> None:
-        for peer in list(self._peers.values()):
-            peer.flush()
-
     # ---- what arrives
 
     def dispatch(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         """Act on one envelope."""
-        self._dispatch[envelope.kind](envelope, buffers, peer)
+        self.handlers[envelope.kind](envelope, buffers, peer)
 
     def _message(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         uid = envelope.actor
@@ -373,8 +255,7 @@ class Process:
         )
 
     def _supervise(self, owner: bytes, failure: MeshFailure) -> None:
-        lost = self._peers.get(failure.process)
-        if lost is not None and (lost.raised or lost.pending):
+        if failure.process and self.network.was_awaited(failure.process):
             failure = replace(failure, observed=True)
         cell = self._actors.get(owner)
         if cell is not None:
@@ -418,22 +299,13 @@ class Process:
 
     def close(self) -> None:
         """Let go of everything. Pending calls of this process fail."""
-        gone = ProcessDied("this client has been shut down")
-        for peer in list(self._peers.values()):
-            self._declare_lost(peer, gone)
-        self._listener.close()
+        self.network.close(ProcessDied("this client has been shut down"))
         self.reactor.close()
-        for peer in list(self._peers.values()):
-            if peer.connection is not None:
-                peer.connection.close()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def abandon(self) -> None:
         """Close what a fork inherited, and touch nothing that belongs to the parent."""
-        for peer in self._peers.values():
-            if peer.connection is not None:
-                with contextlib.suppress(OSError):
-                    os.close(peer.connection.fileno())
-        with contextlib.suppress(OSError):
-            os.close(self._listener.fileno())
+        for descriptor in (*self.network.descriptors(), *self.private_descriptors):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)

@@ -13,6 +13,7 @@ from monarch._runtime.pickling import Pickled
 from monarch._runtime.ports import Gather, InArrivalOrder, OneAnswer, Sink
 from monarch._runtime.process import Process
 from monarch._runtime.promise import Promise
+from monarch.errors import SupervisionError
 from monarch.shape import Shape
 from monarch.wire.codec import CANCEL, MESSAGE, Envelope, Message, encode_view
 
@@ -55,12 +56,23 @@ _ALL = -1
 class _Route:
     """One sender, one endpoint, and one position of a target or all: what does not change between messages."""
 
-    __slots__ = ("me", "numbering", "peers", "positions", "prefix", "process", "ranks", "waits_on")
+    __slots__ = (
+        "endpoint",
+        "me",
+        "numbering",
+        "peers",
+        "positions",
+        "prefix",
+        "process",
+        "ranks",
+        "target",
+        "waits_on",
+    )
 
     def __init__(
         self, process: Process, me: Instance, target: Target, kind: Any, endpoint: str, position: int
     ) -> None:
-        self.process, self.me = process, me
+        self.process, self.me, self.target, self.endpoint = process, me, target, endpoint
         self.positions = range(len(target.ranks)) if position == _ALL else (position,)
         self.ranks = [target.ranks[each] for each in self.positions]
         self.peers = [process.peer(target.processes[rank]) for rank in self.ranks]
@@ -87,19 +99,25 @@ class _Route:
         message = Message(self.prefix + own, content.buffers)
         shared = len(peers) > 1 and bool(content.buffers)
         waiting = port and "reply_to" not in fields
-        for peer, position in zip(peers, self.positions):
+        for peer in peers:
             if waiting:
-                peer.pending[port] = position
+                peer.pending[port] = self
             if not peer.send(message, shared=shared) and waiting:
-                self.process.no_reply(peer, port)
+                self.process.network.no_answer(peer, port)
         message.close()
 
-    def withdraw(self, target: Target, port: int) -> None:
+    def lost(self, peer: Peer, error: SupervisionError) -> tuple[int, SupervisionError]:
+        """Return the position whose answer will not come, and the error as its caller should see it."""
+        place = self.peers.index(peer)
+        call = f"{self.target.name}.{self.endpoint}()" if self.endpoint else self.target.name
+        return self.positions[place], error.in_call(f"{call} on rank {self.ranks[place]}", self.endpoint)
+
+    def withdraw(self, port: int) -> None:
         """Ask the receivers of a call to drop it if they have not started."""
         self.process.ports.close(port)
         for peer in self.peers:
             if peer.pending.pop(port, None) is not None:
-                peer.post(Envelope(kind=CANCEL, actor=target.uid, sender=self.me._sender, port=port))
+                peer.post(Envelope(kind=CANCEL, actor=self.target.uid, sender=self.me._sender, port=port))
 
 
 def sender(process: Process) -> Instance:
@@ -134,15 +152,14 @@ def least_loaded(process: Process, target: Target) -> int:
 class _Call(Promise):
     """The promise of answers, which knows how to withdraw its message."""
 
-    __slots__ = ("port", "route", "target")
+    __slots__ = ("port", "route")
 
     port: int
     route: _Route
-    target: Target
 
     def withdraw(self) -> None:
         """Have the message dropped where it has not started."""
-        self.route.withdraw(self.target, self.port)
+        self.route.withdraw(self.port)
 
 
 def call_one(
@@ -150,7 +167,7 @@ def call_one(
 ) -> Promise:
     """Send to one position and return the promise of its answer."""
     call = _Call()
-    _send(process, target, target.route(process, kind, endpoint, position), content, OneAnswer(call), (call,))
+    _send(target.route(process, kind, endpoint, position), content, OneAnswer(call), (call,))
     return call
 
 
@@ -165,24 +182,35 @@ def call_all(
     """Send to all and return the promise of all answers, combined."""
     call = _Call()
     sink = Gather(call, len(target.ranks), combine)
-    _send(process, target, target.route(process, kind, endpoint, _ALL), content, sink, (call,))
+    _send(target.route(process, kind, endpoint, _ALL), content, sink, (call,))
     return call
 
 
 def stream(process: Process, target: Target, endpoint: str, content: Pickled) -> Sequence[Promise]:
     """Send to all and return as many promises, kept in the order in which answers arrive."""
     calls = [_Call() for _ in target.ranks]
-    _send(process, target, target.route(process, MESSAGE, endpoint, _ALL), content, InArrivalOrder(calls), calls)
+    _send(target.route(process, MESSAGE, endpoint, _ALL), content, InArrivalOrder(calls), calls)
     return calls
 
 
-def _send(
-    process: Process, target: Target, route: _Route, content: Pickled, sink: Sink, calls: Sequence[_Call]
-) -> None:
-    port = process.ports.open(sink)
+def _send(route: _Route, content: Pickled, sink: Sink, calls: Sequence[_Call]) -> None:
+    port = route.process.ports.open(sink)
     for call in calls:
-        call.port, call.route, call.target, call.waits_on = port, route, target, route.waits_on
+        call.port, call.route, call.waits_on = port, route, route.waits_on
     route.send(content, port)
+
+
+class _Question:
+    """What a process is asked itself."""
+
+    __slots__ = ("_position",)
+
+    def __init__(self, position: int) -> None:
+        self._position = position
+
+    def lost(self, peer: Peer, error: SupervisionError) -> tuple[int, SupervisionError]:
+        """Return the position asked, and the error as it is."""
+        return self._position, error
 
 
 def ask_processes(
@@ -194,8 +222,8 @@ def ask_processes(
     for position, address in enumerate(addresses):
         own = Envelope(port=port, rank=position)
         own.MergeFrom(question)
-        peer: Peer = process.peer(address)
-        peer.pending[port] = position
+        peer = process.peer(address)
+        peer.pending[port] = _Question(position)
         if not peer.post(own):
-            process.no_reply(peer, port)
+            process.network.no_answer(peer, port)
     return promise

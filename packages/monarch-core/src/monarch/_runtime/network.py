@@ -1,0 +1,207 @@
+"""The connections of this process: one for each process that it talks to, made on first use."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from monarch import config
+from monarch._runtime.greeting import greeting, refusal
+from monarch._runtime.peers import Awaited, LocalPeer, Peer
+from monarch._runtime.ports import raising
+from monarch.abc import Connection, Listener
+from monarch.errors import SupervisionError, TransportError
+from monarch.plugins import transport_for
+from monarch.wire.codec import Hello
+
+if TYPE_CHECKING:
+    from monarch._runtime.process import Process
+
+_log = logging.getLogger(__name__)
+
+
+class _Link:
+    """A connection, and the peer at its other end once it has said who it is."""
+
+    __slots__ = ("connection", "peer")
+
+    def __init__(self, connection: Connection, peer: Peer | None) -> None:
+        self.connection, self.peer = connection, peer
+
+
+class Network:
+    """Connects, accepts, reads, and notices who is gone."""
+
+    def __init__(self, process: Process, listener: Listener) -> None:
+        self._process, self._listener = process, listener
+        self._reactor = process.reactor
+        self._peers: dict[str, Peer] = {process.address: LocalPeer(process)}
+        self._links: set[_Link] = set()
+        self._lock = threading.RLock()
+        self.on_refused: Callable[[str], None] = lambda address: None
+        """Called with the address of a process that this one cannot work with."""
+        self._reactor.watch(listener.fileno(), self._accept)
+        self._reactor.on_tick(self._flush)
+
+    def peer(self, address: str) -> Peer:
+        """Return the peer at `address`, connected on first use; one that cannot be reached is lost at once."""
+        found = self._peers.get(address)
+        if found is not None:
+            return found
+        with self._lock:
+            return self._peers.get(address) or self._connect(address)
+
+    def _connect(self, address: str) -> Peer:
+        peer = Peer(address, None)
+        timeout = config.get("message_delivery_timeout")
+        try:
+            connection = transport_for(address.partition(":")[0]).connect(address, timeout)
+        except TransportError as error:
+            _log.debug("%s", error)
+            self._peers[address] = peer
+            self._process.fates.resolve(peer, self._lost)
+            return peer
+        peer.connection = connection
+        connection.greet(greeting(self._process.address))
+        self._watch(_Link(connection, peer))
+        self._peers[address] = peer
+        return peer
+
+    def introduce(self, address: str) -> None:
+        """Connect to a process and say who this one is, without a message."""
+        connection = self.peer(address).connection
+        if connection is not None:
+            connection.flush()
+
+    def knows(self, address: str) -> bool:
+        """Whether a process has been heard of: it connected here, or was connected to."""
+        return address in self._peers
+
+    def was_awaited(self, address: str) -> bool:
+        """Whether calls of this process waited for the one at `address` when it was lost, or still do."""
+        peer = self._peers.get(address)
+        return peer is not None and (peer.raised or bool(peer.pending))
+
+    # ---- on the thread that reads
+
+    def _accept(self, events: int) -> None:
+        while (connection := self._listener.accept()) is not None:
+            connection.greet(greeting(self._process.address))
+            self._watch(_Link(connection, None))
+
+    def _watch(self, link: _Link) -> None:
+        descriptor = link.connection.fileno()
+        self._links.add(link)
+        link.connection.on_backlog = partial(self._on_backlog, link, descriptor)
+        self._reactor.watch(descriptor, partial(self._ready, link))
+
+    def _on_backlog(self, link: _Link, descriptor: int, waiting: bool) -> None:
+        self._reactor.watch_writable(descriptor, waiting)
+        if not waiting and link.peer is not None:
+            while link.peer.blocked:
+                self._reactor.signal(link.peer.blocked.pop())
+
+    def _ready(self, link: _Link, events: int) -> None:
+        connection = link.connection
+        if events & select.EPOLLOUT:
+            connection.drain()
+        if not events & ~select.EPOLLOUT:
+            return
+        try:
+            arrived = connection.receive()
+        except EOFError:
+            self._disconnected(link)
+            return
+        peer = link.peer
+        if connection.peer_hello is not None:
+            hello, connection.peer_hello = connection.peer_hello, None
+            peer = self._identify(link, hello)
+        if peer is None:
+            if arrived:  # it speaks before it has said who it is
+                self._disconnected(link)
+            return
+        dispatch = self._process.handlers
+        for envelope, buffers in arrived:
+            try:
+                dispatch[envelope.kind](envelope, buffers, peer)
+            except Exception:
+                _log.exception("a message of kind %s from %s could not be handled", envelope.kind, peer.address)
+
+    def _identify(self, link: _Link, hello: Hello) -> Peer | None:
+        """Learn who is at the other end; None if it is not to be talked to."""
+        reason = hello.refusal or refusal(hello)
+        if reason:
+            self._refuse(link, hello, reason)
+            return None
+        if link.peer is None:
+            with self._lock:
+                known = self._peers.get(hello.address)
+                if known is None or known.connection is None:
+                    known = self._peers[hello.address] = Peer(hello.address, link.connection)
+                link.peer = known
+        return link.peer
+
+    def _refuse(self, link: _Link, hello: Hello, reason: str) -> None:
+        _log.warning("the process at %s is refused: %s", hello.address, reason)
+        if not hello.refusal:
+            link.connection.greet(greeting(self._process.address, reason))
+            link.connection.flush()
+        self._process.fates.declare(hello.address, SupervisionError(reason))
+        self._disconnected(link)
+        self.on_refused(hello.address)
+
+    def _disconnected(self, link: _Link) -> None:
+        self._links.discard(link)
+        self._reactor.forget(link.connection.fileno())
+        link.connection.close()
+        peer = link.peer
+        if peer is not None and peer.connection is link.connection:
+            peer.connection = None
+            while peer.blocked:
+                self._reactor.signal(peer.blocked.pop())
+            self._process.fates.resolve(peer, self._lost)
+
+    def _lost(self, peer: Peer, error: SupervisionError) -> None:
+        peer.error = error
+        peer.raised = bool(peer.pending)
+        while peer.pending:
+            with contextlib.suppress(KeyError):
+                port, awaited = peer.pending.popitem()
+                self._give_up(port, awaited, peer, error)
+
+    def no_answer(self, peer: Peer, port: int) -> None:
+        """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
+        if peer.error is not None and (awaited := peer.pending.pop(port, None)) is not None:
+            self._give_up(port, awaited, peer, peer.error)
+
+    def _give_up(self, port: int, awaited: Awaited, peer: Peer, error: SupervisionError) -> None:
+        rank, error = awaited.lost(peer, error)
+        self._process.ports.take(port, rank, raising(error), True)
+
+    def _flush(self) -> None:
+        for peer in list(self._peers.values()):
+            peer.flush()
+
+    # ---- the end
+
+    def close(self, reason: SupervisionError) -> None:
+        """Close everything; pending calls fail with `reason`."""
+        for peer in list(self._peers.values()):
+            self._lost(peer, reason)
+        self._listener.close()
+        for link in list(self._links):
+            self._reactor.forget(link.connection.fileno())
+            link.connection.close()
+        for peer in list(self._peers.values()):
+            peer.connection = None
+
+    def descriptors(self) -> Iterator[int]:
+        """Yield the descriptors of all connections, and of the listener."""
+        yield self._listener.fileno()
+        for link in self._links:
+            yield link.connection.fileno()
