@@ -2,8 +2,8 @@
 
 A value comes from the first of: `configure(...)` in this process, the environment
 variable `MONARCH_<NAME>`, the default in `SETTINGS`. Processes that a program spawns
-inherit what was configured before the spawn. The environment is read once. Durations are seconds, or text such as
-`"500ms"`, `"30s"`, `"5m"`, `"1h"`.
+inherit what was configured before the spawn. The environment is read once. Durations are
+seconds, or text such as `"500ms"`, `"30s"`, `"5m"`, `"1h"`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ class Setting:
             value = self._from_text(value)
         fits = type(value) is self.kind or (self.kind is float and type(value) is int)
         if not fits:
-            wanted = {float: "seconds or text such as '30s'"}.get(self.kind, self.kind.__name__)
-            raise ConfigTypeError(f"setting {self.name!r} takes {wanted}, not {type(value).__name__}: {value!r}")
+            wanted = "seconds or text such as '30s'" if self.kind is float else self.kind.__name__
+            raise ConfigTypeError(
+                f"setting {self.name!r} takes {wanted}, not {type(value).__name__}: {value!r}"
+            )
         number = self.kind(value)
         if number < 0:
             raise ConfigError(f"setting {self.name!r} must not be negative: {value!r}")
@@ -71,13 +73,25 @@ class Setting:
 
 
 _TABLE = (
-    Setting("codec_max_frame_length", int, 10 << 30, "Largest message in bytes, out-of-band buffers included."),
+    Setting(
+        "codec_max_frame_length", int, 10 << 30, "Largest message in bytes, out-of-band buffers included."
+    ),
     Setting("message_delivery_timeout", float, 30.0, "Longest wait in seconds for a peer to take a message."),
     Setting("host_spawn_ready_timeout", float, 30.0, "Longest wait in seconds for a host to accept a spawn."),
-    Setting("proc_start_timeout", float, 120.0, "Longest time in seconds from the launch of a process to its first word."),
+    Setting(
+        "proc_start_timeout",
+        float,
+        120.0,
+        "Longest time in seconds from the launch of a process to its first word.",
+    ),
     Setting("cleanup_timeout", float, 3.0, "Longest run in seconds of an actor's `__cleanup__`."),
     Setting("stop_actor_timeout", float, 10.0, "Longest wait in seconds for an actor to stop."),
-    Setting("process_exit_timeout", float, 10.0, "Longest wait in seconds for a stopped process before it is killed."),
+    Setting(
+        "process_exit_timeout",
+        float,
+        10.0,
+        "Longest wait in seconds for a stopped process before it is killed.",
+    ),
 )
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _TABLE}
 

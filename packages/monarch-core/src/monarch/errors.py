@@ -147,7 +147,9 @@ class SupervisionError(CallError, RuntimeError):
 
     def in_call(self, call: str, endpoint: str) -> Self:
         """Return the same error as one call meets it: `call` says which, on which rank."""
-        return _rebuild(type(self), (f"{call} got no answer: {self}",), {**self.__dict__, "endpoint": endpoint})
+        return _rebuild(
+            type(self), (f"{call} got no answer: {self}",), {**self.__dict__, "endpoint": endpoint}
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.args, self.__dict__))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monarch.actor import Actor, Channel, Port, current_rank, endpoint
+from monarch.actor import Actor, Channel, Port, context, endpoint
 from monarch.errors import ActorError, CallCancelled, PicklingError
 
 
@@ -20,7 +20,7 @@ class Teller(Actor):
     @endpoint
     def tell(self, port: Port, count: int) -> None:
         for number in range(count):
-            port.send((current_rank().rank, number))
+            port.send((context().actor_instance.rank.rank, number))
 
     @endpoint
     def tell_the_first_port(self, value: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from monarch._actor.future import Future, future_of
 from monarch._runtime import here
 from monarch._runtime.port import Port
 from monarch._runtime.ports import Inbox
 from monarch._runtime.sending import sender
-from monarch._actor.future import Future, future_of
 
 R = TypeVar("R")
 

@@ -30,5 +30,3 @@ def current_size() -> dict[str, int]:
 def current_actor_name() -> str:
     """Return the name that the running actor was spawned with, or "client"."""
     return context().actor_instance.name
-
-

@@ -8,12 +8,12 @@ import types
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Concatenate, Generic, Literal, NoReturn, ParamSpec, TypeVar, overload
 
+from monarch._actor.future import Future, future_of
 from monarch._runtime import here, sending
 from monarch._runtime.pickling import Pickled, dumps_call
 from monarch._runtime.port import Port
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import WITH_PORT, EndpointSpec, spec_of
-from monarch._actor.future import Future, future_of
 from monarch.errors import CallError
 from monarch.shape import NDSlice, Shape, ValueMesh
 from monarch.wire.codec import MESSAGE
@@ -50,7 +50,9 @@ def _declare(
         raise TypeError(f"an endpoint is a method, not {method!r}")
     is_async = inspect.iscoroutinefunction(method)
     if concurrent and not is_async:
-        raise ValueError(f"concurrent_endpoint {getattr(method, '__name__', method)!r} has to be an async def")
+        raise ValueError(
+            f"concurrent_endpoint {getattr(method, '__name__', method)!r} has to be an async def"
+        )
     return EndpointProperty(EndpointSpec(method, is_async, concurrent, explicit_response_port), propagate)
 
 
@@ -113,13 +115,19 @@ def concurrent_endpoint(
 
 @functools.lru_cache(maxsize=1024)
 def checker(function: Callable[..., Any], leading: int) -> Callable[..., None]:
-    """Return a function that accepts what `function` accepts after its `leading` parameters, and does nothing.
+    """Return a function that takes what `function` takes after its `leading` parameters, and does nothing.
 
     Calling it checks arguments at the speed of a call; `inspect.Signature.bind` takes fifty times as long.
     """
     parameters = list(inspect.signature(function).parameters.values())
-    kept = parameters[leading:] if all(p.kind is not p.VAR_POSITIONAL for p in parameters[:leading]) else parameters
-    bare = [p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else _Default()) for p in kept]
+    kept = (
+        parameters[leading:]
+        if all(p.kind is not p.VAR_POSITIONAL for p in parameters[:leading])
+        else parameters
+    )
+    bare = [
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else _Default()) for p in kept
+    ]
     name = function.__name__ if function.__name__.isidentifier() else "endpoint"
     scope: dict[str, Any] = {}
     exec(f"def {name}{inspect.Signature(bare)}: pass", scope)
@@ -167,8 +175,8 @@ class Endpoint(Generic[P, R]):
         """
         if len(self._target.ranks) != 1:
             raise ValueError(
-                f"call_one requires exactly 1 actor, but mesh {self._target.name!r} has {len(self._target.ranks)} here; "
-                "slice the mesh, or use call or choose"
+                f"call_one requires exactly 1 actor, but mesh {self._target.name!r} has "
+                f"{len(self._target.ranks)} here; slice the mesh, or use call or choose"
             )
         return future_of(sending.call_one(here.get(), self._target, self._name, self._content(args, kwargs)))
 
@@ -180,7 +188,7 @@ class Endpoint(Generic[P, R]):
         return future_of(sending.call_one(process, self._target, self._name, content, position))
 
     def broadcast(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Send to all actors and forget. An endpoint that raises fails its actor, since nobody else hears of it."""
+        """Send to all actors and forget. An endpoint that raises fails its actor: nobody else hears of it."""
         sending.cast(here.get(), self._target, MESSAGE, self._name, self._content(args, kwargs))
 
     def stream(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Future[R]]:
@@ -195,8 +203,8 @@ class Endpoint(Generic[P, R]):
             CallError: always.
         """
         raise CallError(
-            f"rref of {self._target.name}.{self._name} needs the tensor layer, which this version does not have; "
-            "use call() to get the values"
+            f"rref of {self._target.name}.{self._name} needs the tensor layer, "
+            "which this version does not have; use call() to get the values"
         )
 
     def _content(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pickled:
@@ -236,7 +244,9 @@ def as_endpoint(
     if isinstance(not_an_endpoint, Endpoint):
         return not_an_endpoint
     if not isinstance(not_an_endpoint, NotAnEndpoint):
-        raise ValueError(f"as_endpoint takes a method of a spawned actor, such as mesh.method, not {not_an_endpoint!r}")
+        raise ValueError(
+            f"as_endpoint takes a method of a spawned actor, such as mesh.method, not {not_an_endpoint!r}"
+        )
     method = not_an_endpoint
     spec = spec_of(method._cls, method._name)
     assert spec is not None

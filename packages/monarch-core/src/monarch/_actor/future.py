@@ -27,6 +27,8 @@ class Future(Generic[R]):
 
     __slots__ = ("_promise",)
 
+    _promise: Promise
+
     def __init__(self) -> None:
         raise TypeError("a Future comes from a call, such as mesh.endpoint.call(...); it is not constructed")
 
@@ -168,7 +170,8 @@ def _refuse_deadlock(promise: Promise, *, awaiting: bool) -> None:
         )
     if not awaiting and process.on_loop() and awaited.needs_loop():
         raise DeadlockError(
-            f"get() blocks the event loop that actor {name!r} of this process needs to answer; use await instead"
+            f"get() blocks the event loop that actor {name!r} of this process needs to answer; "
+            "use await instead"
         )
 
 
@@ -206,7 +209,7 @@ def run_async(coroutine: Coroutine[Any, Any, R]) -> Future[R]:
 
 
 def returns_future(function: Callable[P, Awaitable[R]]) -> Callable[P, Future[R]]:
-    """Make an `async def` return a `Future`, so that it serves both `get()` and `await`. It starts when called."""
+    """Make an `async def` return a `Future`, for both `get()` and `await`. It starts when called."""
 
     @wraps(function)
     def start(*args: P.args, **kwargs: P.kwargs) -> Future[R]:

@@ -11,10 +11,10 @@ import os
 import socket
 import struct
 
+from monarch.__about__ import __version__
 from monarch._transport.segments import SegmentPool
 from monarch._transport.stream import StreamConnection
 from monarch.errors import TransportError
-from monarch.__about__ import __version__
 from monarch.hookspecs import PluginInfo, hookimpl
 
 MONARCH_API = (1, 0)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
+from monarch._actor import Endpoint, EndpointProperty, Future, NotAnEndpoint, future_of
 from monarch._runtime import here, sending
 from monarch._runtime.pickling import dumps
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import READY, ActorStatus, spec_of
-from monarch._actor import Endpoint, EndpointProperty, Future, NotAnEndpoint, future_of
 from monarch.shape import MeshTrait, NDSlice, Shape, ValueMesh
 from monarch.wire.codec import STATUS, STOP, Envelope
 
@@ -27,7 +27,13 @@ class ActorMesh(MeshTrait, Generic[T]):
     """
 
     def __init__(
-        self, cls: type[T], uid: bytes, name: str, shape: Shape, processes: Sequence[str], agents: Sequence[str]
+        self,
+        cls: type[T],
+        uid: bytes,
+        name: str,
+        shape: Shape,
+        processes: Sequence[str],
+        agents: Sequence[str],
     ) -> None:
         self._class = cls
         self._target = Target(uid, name, shape, processes)
@@ -39,9 +45,10 @@ class ActorMesh(MeshTrait, Generic[T]):
         cls = self.__dict__.get("_class")
         spec = None if cls is None else spec_of(cls, name)
         if cls is None or spec is None:
-            known = [] if cls is None else endpoint_names(cls)
+            known = "" if cls is None else ", ".join(endpoint_names(cls))
             raise AttributeError(
-                f"actor class {getattr(cls, '__name__', '?')} has no endpoint {name!r}; it has {', '.join(known) or 'none'}"
+                f"actor class {getattr(cls, '__name__', '?')} has no endpoint {name!r}; "
+                f"it has {known or 'none'}"
             )
         method = getattr(cls, name)
         found: Any
@@ -83,7 +90,14 @@ class ActorMesh(MeshTrait, Generic[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         target = self._target
-        facts = (self._class, target.uid, target.name, target.shape, tuple(target.processes), tuple(self._agents))
+        facts = (
+            self._class,
+            target.uid,
+            target.name,
+            target.shape,
+            tuple(target.processes),
+            tuple(self._agents),
+        )
         return _received, facts
 
     def __repr__(self) -> str:
@@ -123,6 +137,6 @@ def status(mesh: ActorMesh[Any]) -> Future[ValueMesh[ActorStatus | None]]:
         return ValueMesh(shape, [found[0] if found else None for found in states])
 
     addresses = [target.processes[rank] for rank in target.ranks]
-    return future_of(sending.ask_processes(process, addresses, Envelope(kind=STATUS, actor=target.uid), combine))
-
-
+    return future_of(
+        sending.ask_processes(process, addresses, Envelope(kind=STATUS, actor=target.uid), combine)
+    )

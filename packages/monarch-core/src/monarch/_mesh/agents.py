@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from monarch import config
+from monarch._actor import Future, future_of
+from monarch._mesh.identities import AGENT
 from monarch._runtime import here, sending
 from monarch._runtime.pickling import dumps_call
 from monarch._runtime.promise import Promise
 from monarch._runtime.sending import Target
-from monarch._actor import Future, future_of
 from monarch.errors import SpawnError
-from monarch._mesh.identities import AGENT
 from monarch.shape import Shape
 
 
-def ask(agents: Sequence[str], endpoint: str, arguments: Sequence[tuple[Any, ...]], what: str) -> list[Promise]:
+def ask(
+    agents: Sequence[str], endpoint: str, arguments: Sequence[tuple[Any, ...]], what: str
+) -> list[Promise]:
     """Call an endpoint of each agent with its own arguments."""
     process = here.get()
     promises = []
@@ -35,7 +37,9 @@ def wait(promises: Sequence[Promise], what: str) -> list[Any]:
     seconds = config.get("host_spawn_ready_timeout")
     for promise in promises:
         if not promise.wait(here.get().reactor, seconds):
-            raise SpawnError(f"{what}: a host agent did not answer within {seconds} s (host_spawn_ready_timeout)")
+            raise SpawnError(
+                f"{what}: a host agent did not answer within {seconds} s (host_spawn_ready_timeout)"
+            )
     return [promise.result() for promise in promises]
 
 
@@ -62,5 +66,3 @@ def stop_processes(processes: Mapping[str, str], reason: str) -> Future[None]:
     agents = list(dict.fromkeys(processes.values()))
     arguments = [([address for address, at in processes.items() if at == agent], reason) for agent in agents]
     return joined(ask(agents, "stop_processes", arguments, "the addresses"), lambda results: None)
-
-

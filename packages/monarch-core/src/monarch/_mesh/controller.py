@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from monarch._runtime import here, sending
-from monarch._runtime.pickling import dumps_call
-from monarch._runtime.sending import Target
 from monarch._actor import Actor, Future, endpoint, future_of
 from monarch._mesh.actor_mesh import ActorMesh
 from monarch._mesh.identities import REGISTRY
 from monarch._mesh.proc_mesh import this_proc
+from monarch._runtime import here, sending
+from monarch._runtime.pickling import dumps_call
+from monarch._runtime.sending import Target
 from monarch.shape import Shape
 
 A = TypeVar("A", bound=Actor)

@@ -7,19 +7,20 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from monarch import config
+from monarch._actor import Actor, Port, endpoint
+from monarch._mesh.boot import Boot
+from monarch._mesh.command import BootstrapCommand, resolve_binding
 from monarch._runtime import here
 from monarch._runtime.client import folder_of, new_address
 from monarch._runtime.process import Process as Runtime
 from monarch._runtime.supervision import MeshFailure
-from monarch._mesh.boot import Boot
 from monarch._transport.reactor import Waiter
 from monarch.abc import Exit, LaunchSpec, Listener, Process
-from monarch._actor import Actor, Port, endpoint
 from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError
-from monarch._mesh.command import BootstrapCommand, resolve_binding
 from monarch.plugins import launcher_for, transport_for
 from monarch.shape import Extent
 from monarch.wire.codec import SHUTDOWN, Envelope
@@ -73,7 +74,7 @@ class HostAgent(Actor):
 
     @endpoint(explicit_response_port=True)
     def spawn(self, port: Port, request: SpawnRequest) -> None:
-        """Answer with the addresses of the new processes, which take messages from now on; then start them."""
+        """Answer with the addresses of the new processes, which take messages at once; then start them."""
         try:
             started = [self._bind(request, rank) for rank in request.ranks]
         except MonarchError as error:
@@ -123,7 +124,9 @@ class HostAgent(Actor):
         self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: int
     ) -> LaunchSpec:
         listener = running.listener.fileno()
-        boot = Boot(running.address, self._runtime.root, self._runtime.address, listener, self._lifeline, parcel)
+        boot = Boot(
+            running.address, self._runtime.root, self._runtime.address, listener, self._lifeline, parcel
+        )
         bound = resolve_binding(binding)
         return LaunchSpec(
             argv=[command.arg0 or command.program, *command.args],
@@ -139,8 +142,9 @@ class HostAgent(Actor):
             return
         seconds = config.get("proc_start_timeout")
         error = ProcessDied(
-            f"process of mesh {running.mesh_name!r} rank {running.rank} (pid {running.process.pid}) did not say a word "
-            f"in {seconds} s (proc_start_timeout); does its bootstrap command keep descriptors and environment?",
+            f"process of mesh {running.mesh_name!r} rank {running.rank} (pid {running.process.pid}) "
+            f"did not say a word in {seconds} s (proc_start_timeout); "
+            "does its bootstrap command keep descriptors and environment?",
             pid=running.process.pid,
         )
         self._runtime.fates.declare(running.address, error)
@@ -213,7 +217,7 @@ class HostAgent(Actor):
                 port.send(None)
 
         for running in chosen:
-            running.on_end.append(lambda address=running.address: ended(address))
+            running.on_end.append(partial(ended, running.address))
             self._ask_to_end(running, reason)
         self._runtime.later(config.get("process_exit_timeout"), lambda: self._kill(chosen))
 
@@ -240,7 +244,7 @@ class HostAgent(Actor):
                 self._runtime.reactor.signal(gone)
 
         for entry in running:
-            entry.on_end.append(lambda address=entry.address: ended(address))
+            entry.on_end.append(partial(ended, entry.address))
             self._ask_to_end(entry, "its client has ended")
         if left and not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)

@@ -11,17 +11,17 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from monarch import config
-from monarch._runtime import here, sending
-from monarch._runtime.pickling import dumps
-from monarch._runtime.spec import READY
-from monarch._mesh.boot import Parcel
 from monarch._actor import Future
-from monarch.errors import MeshClosed, ShapeError
 from monarch._mesh import agents, services
 from monarch._mesh.actor_mesh import introduce
+from monarch._mesh.boot import Parcel
 from monarch._mesh.command import BootstrapCommand, checked_bindings, default_bootstrap_cmd
 from monarch._mesh.host_agent import SpawnRequest
 from monarch._mesh.proc_mesh import ProcMesh
+from monarch._runtime import here, sending
+from monarch._runtime.pickling import dumps
+from monarch._runtime.spec import READY
+from monarch.errors import MeshClosed, ShapeError
 from monarch.shape import Extent, MeshTrait, NDSlice, Point, Shape
 
 Command = BootstrapCommand | Callable[[Point], BootstrapCommand]
@@ -31,7 +31,11 @@ class HostMesh(MeshTrait):
     """Hosts, each with an agent that starts processes there. A reference, like all meshes."""
 
     def __init__(
-        self, shape: Shape, agents: Sequence[str], command: BootstrapCommand | None = None, closed: list[str] | None = None
+        self,
+        shape: Shape,
+        agents: Sequence[str],
+        command: BootstrapCommand | None = None,
+        closed: list[str] | None = None,
     ) -> None:
         self._shape, self._agents, self._command = shape, agents, command
         self._closed: list[str] = [] if closed is None else closed
@@ -92,7 +96,9 @@ class HostMesh(MeshTrait):
             ranks = range(first, first + each)
             commands = [self._command_for(bootstrap_command, extent, rank) for rank in ranks]
             requests.append(
-                SpawnRequest(label, extent, list(ranks), commands, bindings, parcel, process.address, owner._uid)
+                SpawnRequest(
+                    label, extent, list(ranks), commands, bindings, parcel, process.address, owner._uid
+                )
             )
         hosts = [self._agents[rank] for rank in self._ndslice]
         promises = agents.ask(hosts, "spawn", [(request,) for request in requests], "a bootstrap command")
@@ -144,13 +150,17 @@ class HostMesh(MeshTrait):
 def _checked(per_host: Mapping[str, int]) -> dict[str, int]:
     for label, size in per_host.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ShapeError(f"per_host gives dimension {label!r} the size {size!r}; sizes are whole numbers from 1")
+            raise ShapeError(
+                f"per_host gives dimension {label!r} the size {size!r}; sizes are whole numbers from 1"
+            )
     return dict(per_host)
 
 
 def _product(hosts: Extent, per_host: Mapping[str, int]) -> Extent:
     if both := [label for label in per_host if label in hosts]:
-        raise ShapeError(f"dimension {both[0]!r} of per_host is a dimension of the hosts already; choose another name")
+        raise ShapeError(
+            f"dimension {both[0]!r} of per_host is a dimension of the hosts already; choose another name"
+        )
     return Extent([*hosts.labels, *per_host], [*hosts.sizes, *per_host.values()])
 
 

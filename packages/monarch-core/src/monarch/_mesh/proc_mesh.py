@@ -8,15 +8,15 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
+from monarch._actor import Actor, Future, checker, future_of
+from monarch._mesh import agents
+from monarch._mesh.actor_mesh import ActorMesh, endpoint_names, introduce
 from monarch._runtime import here, sending
 from monarch._runtime.ids import new_id
 from monarch._runtime.pickling import dumps
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import SpawnHeader, spec_of
-from monarch._actor import Actor, Future, checker, future_of
 from monarch.errors import MeshClosed, NotAnActor
-from monarch._mesh import agents
-from monarch._mesh.actor_mesh import ActorMesh, endpoint_names, introduce
 from monarch.shape import MeshTrait, NDSlice, Shape
 from monarch.wire.codec import SPAWN, STATUS, Envelope
 
@@ -35,7 +35,12 @@ class ProcMesh(MeshTrait):
     """
 
     def __init__(
-        self, name: str, shape: Shape, processes: Sequence[str], agents: Sequence[str], closed: list[str] | None = None
+        self,
+        name: str,
+        shape: Shape,
+        processes: Sequence[str],
+        agents: Sequence[str],
+        closed: list[str] | None = None,
     ) -> None:
         self._name, self._shape = name, shape
         self._processes, self._agents = processes, agents
@@ -70,7 +75,9 @@ class ProcMesh(MeshTrait):
             MeshClosed: if the mesh has been stopped.
         """
         if self._closed:
-            raise MeshClosed(f"cannot spawn {name!r}: process mesh {self._name!r} is stopped: {self._closed[0]}")
+            raise MeshClosed(
+                f"cannot spawn {name!r}: process mesh {self._name!r} is stopped: {self._closed[0]}"
+            )
         _check_class(Class)
         checker(Class.__init__, 1)(*args, **kwargs)
         processes, agents = self._members()
@@ -124,7 +131,9 @@ class ProcMesh(MeshTrait):
 
         _, hosts = self._members()
         if len(set(hosts)) != 1:
-            raise NotImplementedError(f"processes of mesh {self._name!r} are on {len(set(hosts))} hosts; slice it first")
+            raise NotImplementedError(
+                f"processes of mesh {self._name!r} are on {len(set(hosts))} hosts; slice it first"
+            )
         return HostMesh(Shape.unity(), hosts[:1])
 
     def stop(self, reason: str = "stopped by its program") -> Future[None]:
@@ -159,11 +168,14 @@ def _received(name: str, shape: Shape, processes: tuple[str, ...], agents: tuple
 
 def _check_class(cls: Any) -> None:
     if not (isinstance(cls, type) and issubclass(cls, Actor)):
-        raise NotAnActor(f"{cls!r} is no actor class; spawn takes a class that derives from monarch.actor.Actor")
+        raise NotAnActor(
+            f"{cls!r} is no actor class; spawn takes a class that derives from monarch.actor.Actor"
+        )
     taken = sorted(set(endpoint_names(cls)) & set(dir(ActorMesh)))
     if taken:
         raise NotAnActor(
-            f"endpoint {taken[0]!r} of {cls.__name__} has the name of something every mesh of actors has; rename it"
+            f"endpoint {taken[0]!r} of {cls.__name__} has the name of something "
+            "every mesh of actors has; rename it"
         )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pickle
 import threading
 
-from monarch._runtime import client, here, sending
-from monarch._runtime.pickling import dumps
-from monarch._runtime.sending import Target
-from monarch._runtime.spec import SpawnHeader
 from monarch._actor import Actor
 from monarch._mesh.controller import Registry
 from monarch._mesh.host_agent import HostAgent
 from monarch._mesh.identities import AGENT, REGISTRY
+from monarch._runtime import client, here, sending
+from monarch._runtime.pickling import dumps
+from monarch._runtime.sending import Target
+from monarch._runtime.spec import SpawnHeader
 from monarch.shape import Shape
 from monarch.wire.codec import SPAWN
 

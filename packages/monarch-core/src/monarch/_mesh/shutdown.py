@@ -11,7 +11,6 @@ from monarch._runtime.promise import Promise
 from monarch.config import get
 
 
-
 def shutdown_context(host_timeout: float | None = None) -> Future[None]:
     """End everything that this client started; the future is done when it is gone. Idempotent.
 

@@ -162,7 +162,9 @@ class Cell:
         self._specs[name] = spec
         return spec
 
-    def arguments(self, work: Work, spec: EndpointSpec) -> tuple[tuple[Any, ...], dict[str, Any], Port | None]:
+    def arguments(
+        self, work: Work, spec: EndpointSpec
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Port | None]:
         """Return the arguments of a call, with its port in front if the endpoint wants it."""
         envelope = work.envelope
         args, kwargs = loads(envelope.body, work.buffers, envelope.body_in_buffer)
@@ -359,7 +361,9 @@ class Cell:
     def status(self) -> ActorStatus:
         """Return what the actor is doing."""
         handling, queued = self.handling, len(self.queue)
-        handler, seconds = (None, 0.0) if handling is None else (handling[0], time.perf_counter() - handling[1])
+        handler, seconds = (
+            (None, 0.0) if handling is None else (handling[0], time.perf_counter() - handling[1])
+        )
         return ActorStatus(
             name=self.header.name,
             class_name=self.header.class_name,

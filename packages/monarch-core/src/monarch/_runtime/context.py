@@ -41,7 +41,7 @@ class Instance:
     @property
     def proc(self) -> Any:
         """The process this actor runs in, as a mesh of one."""
-        return make_this_proc()
+        return make_this_proc[0]()
 
     @property
     def proc_mesh(self) -> Any:

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from monarch._runtime.peers import Peer
-from monarch._runtime.work import Incoming, Work
 from monarch._runtime.ports import OneAnswer
 from monarch._runtime.promise import Promise
+from monarch._runtime.work import Incoming, Work
 from monarch.errors import ProcessDied, SupervisionError
 from monarch.wire.codec import FATE, Envelope
 
@@ -89,5 +89,3 @@ class Fates:
 
 def _unseen(address: str) -> SupervisionError:
     return ProcessDied(f"the process at {address} is gone, and nobody saw how it ended")
-
-

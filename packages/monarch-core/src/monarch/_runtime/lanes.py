@@ -161,7 +161,9 @@ class ThreadLane:
             outcome.append(task)
             process.reactor.signal(done)
 
-        process.loop.call_soon_threadsafe(lambda: process.loop.create_task(coroutine).add_done_callback(finish))
+        process.loop.call_soon_threadsafe(
+            lambda: process.loop.create_task(coroutine).add_done_callback(finish)
+        )
         process.reactor.wait(done)
         return outcome[0].result()
 

@@ -49,7 +49,7 @@ class Network:
         self._reactor.on_tick(self._flush)
 
     def peer(self, address: str) -> Peer:
-        """Return the peer at `address`, connected on first use; one that cannot be reached is lost at once."""
+        """Return the peer at `address`, connected on first use; who cannot be reached is lost at once."""
         found = self._peers.get(address)
         if found is not None:
             return found
@@ -130,7 +130,9 @@ class Network:
             try:
                 dispatch[envelope.kind](envelope, buffers, peer)
             except Exception:
-                _log.exception("a message of kind %s from %s could not be handled", envelope.kind, peer.address)
+                _log.exception(
+                    "a message of kind %s from %s could not be handled", envelope.kind, peer.address
+                )
 
     def _identify(self, link: _Link, hello: Hello) -> Peer | None:
         """Learn who is at the other end; None if it is not to be talked to."""

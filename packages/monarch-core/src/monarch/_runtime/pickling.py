@@ -255,11 +255,10 @@ def _reduce_tensor(torch: Any, tensor: Any) -> Any:
         return NotImplemented
     data = tensor.detach().contiguous()
     size = data.numel() * data.element_size()
-    array = (ctypes.c_ubyte * size).from_address(data.data_ptr()) if size else b""
+    array: Any = (ctypes.c_ubyte * size).from_address(data.data_ptr()) if size else bytearray()
     if size:
         array.owner = data  # keeps the memory while the buffer lives
-    kind = type(tensor)
-    facts = (kind, data.dtype, tuple(data.shape), tensor.requires_grad)
+    facts = (type(tensor), data.dtype, tuple(data.shape), tensor.requires_grad)
     return rebuild_tensor, (pickle.PickleBuffer(array), *facts)
 
 

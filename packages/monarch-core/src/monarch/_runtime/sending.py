@@ -54,7 +54,7 @@ _ALL = -1
 
 
 class _Route:
-    """One sender, one endpoint, and one position of a target or all: what does not change between messages."""
+    """One sender, one endpoint, one position of a target or all: what messages have in common."""
 
     __slots__ = (
         "endpoint",
@@ -130,7 +130,13 @@ def sender(process: Process) -> Instance:
 
 
 def cast(
-    process: Process, target: Target, kind: Any, endpoint: str, content: Pickled, position: int = _ALL, **fields: Any
+    process: Process,
+    target: Target,
+    kind: Any,
+    endpoint: str,
+    content: Pickled,
+    position: int = _ALL,
+    **fields: Any,
 ) -> None:
     """Send one message to all of a target, or to one position of it. `fields` are those of the envelope."""
     target.route(process, kind, endpoint, position).send(content, **fields)

@@ -20,7 +20,8 @@ class MeshFailure:
 
     `rank` counts in the mesh as it was spawned and `coordinates` are its labels there. At most
     one of `exit_code` and `signal` is set, and only if the process ended. `endpoint` names what
-    ran, if anything did; `process` is set if the whole process ended. `observed` is True if a pending call already raised the failure.
+    ran, if anything did; `process` is set if the whole process ended. `observed` is True if a
+    pending call raised the failure already.
     """
 
     mesh_name: str
@@ -41,7 +42,12 @@ class MeshFailure:
     def report(self) -> str:
         """Return the failure as text for people: what, where, and why, one fact a line."""
         lines = [str(self), f"  class: {self.class_name}", f"  host: {self.host}"]
-        facts = (("endpoint", self.endpoint), ("exit code", self.exit_code), ("signal", self.signal), ("pid", self.pid))
+        facts = (
+            ("endpoint", self.endpoint),
+            ("exit code", self.exit_code),
+            ("signal", self.signal),
+            ("pid", self.pid),
+        )
         lines += [f"  {name}: {value}" for name, value in facts if value is not None]
         if self.because is not None:
             lines.append("  because: " + self.because.report().replace("\n", "\n  "))
@@ -63,7 +69,12 @@ def default_fault_hook(failure: MeshFailure) -> None:
 root_hook: Callable[[MeshFailure], object] = default_fault_hook
 """Called at the root for what no owner handled; `monarch.actor` puts the user's hook behind it."""
 
-before_exit: Callable[[], object] = lambda: None
+
+def _nothing() -> None:
+    pass
+
+
+before_exit: Callable[[], object] = _nothing
 """Ends what this client started; set when the client starts."""
 
 

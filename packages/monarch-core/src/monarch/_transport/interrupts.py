@@ -8,7 +8,8 @@ The handler is swapped for their duration only, since asyncio and others look at
 
 from __future__ import annotations
 
-import _signal  # `signal.signal` wraps handlers in enums on every call, which takes four times as long
+# `signal.signal` wraps handlers in enums on every call, which takes four times as long.
+import _signal  # type: ignore[import-not-found]  # the C module behind it has no types
 import signal
 import threading
 from types import FrameType

@@ -176,8 +176,7 @@ class StreamConnection:
             entry = queue.popleft()
             envelopes.append(entry.envelope)
             size += len(entry.envelope)
-            for segment in entry.segments:
-                segments.append(self._lend(segment, entry.shared, descriptors))
+            segments += [self._lend(segment, entry.shared, descriptors) for segment in entry.segments]
         self._queued -= size
         return encode_batch(envelopes, self._upkeep(segments)), descriptors
 
