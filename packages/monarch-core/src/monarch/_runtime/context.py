@@ -94,8 +94,8 @@ class Context:
 current: ContextVar[Context | None] = ContextVar("monarch_context", default=None)
 """Set while an actor handles a message; None on a thread that belongs to no actor."""
 
-make_this_proc: Callable[[], Any]
-"""Given by `monarch._mesh`, which knows what a mesh is."""
+make_this_proc: list[Callable[[], Any]] = []
+"""Filled by the layer of meshes, which knows what one is."""
 
 
 def proc_id_of(address: str) -> ProcId:

@@ -59,7 +59,8 @@ class Peer:
         if connection.backlog() >= _BACKLOG and not reactor.wait(waiter, seconds):
             raise TransportError(
                 f"the process at {self.address} has taken no message for {seconds} s "
-                f"and {_BACKLOG >> 20} MiB wait; send less at once, or raise the setting 'message_delivery_timeout'"
+                f"and {_BACKLOG >> 20} MiB wait; send less at once, or raise the setting "
+                "'message_delivery_timeout'"
             )
 
     def send(self, message: Message, *, shared: bool = False) -> bool:
