@@ -94,7 +94,7 @@ def load_images() -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trains a digit classifier on five actors.")
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=40)
     epochs = parser.parse_args().epochs
 
     processes = this_host().spawn_procs(per_host={"procs": 1 + TRAINERS})
