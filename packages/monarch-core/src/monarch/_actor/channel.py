@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Generic, TypeVar
 
 from monarch._actor.future import Future, future_of
@@ -16,16 +17,18 @@ R = TypeVar("R")
 class PortReceiver(Generic[R]):
     """The receiving end of a channel, in the process that opened it."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, inbox: Inbox, origin: PortReceiver[Any] | None = None) -> None:
+        self._inbox, self._origin = inbox, origin
 
     def recv(self) -> Future[R]:
         """Return the future of the next value. An exception sent to the port is raised by it."""
-        return future_of(self._inbox.next())
+        promise = self._inbox.next()
+        promise.keeps = self
+        return future_of(promise)
 
     def ranked(self) -> PortReceiver[tuple[int, R]]:
         """Return a receiver of the same values as `(rank, value)`, with the rank of each sender."""
-        return PortReceiver(self._inbox.as_ranked())
+        return PortReceiver(self._inbox.as_ranked(), self)
 
 
 class Channel:
@@ -46,4 +49,7 @@ def _open(*, once: bool, ranked: bool) -> tuple[Port, PortReceiver[Any]]:
     process = here.get()
     inbox = Inbox(once=once, ranked=ranked)
     number = process.ports.open(inbox)
-    return Port(process.address, number, sender(process).rank.rank, once=once), PortReceiver(inbox)
+    receiver: PortReceiver[Any] = PortReceiver(inbox)
+    # The port is open for as long as somebody can receive from it.
+    weakref.finalize(receiver, process.ports.close, number).atexit = False
+    return Port(process.address, number, sender(process).rank.rank, once=once), receiver

@@ -47,6 +47,7 @@ class Fates:
         """State how the process at `address` ended. The first statement holds."""
         with self._lock:
             self._known.setdefault(address, error)
+            self._agents.pop(address, None)
             if len(self._known) > _KEEP:
                 del self._known[next(iter(self._known))]
             told = self._curious.pop(address, [])

@@ -177,13 +177,16 @@ class LoopLane:
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
+        self._lock = threading.Lock()
         self._pumping = False
 
     def notify(self) -> None:
         """Something is in the queue, or the actor has ended."""
-        if not self._pumping:
+        with self._lock:
+            if self._pumping:
+                return
             self._pumping = True
-            self._cell.process.loop.call_soon_threadsafe(self._start)
+        self._cell.process.loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:
         self._task = self._cell.process.loop.create_task(self._pump())
@@ -193,11 +196,10 @@ class LoopLane:
         while True:
             while queue:
                 await self._perform(queue.popleft())
-            self._pumping = False
-            # A message that came between the two lines above saw us pumping and called nobody.
-            if not queue or self._pumping:
-                return
-            self._pumping = True
+            with self._lock:  # whoever adds a message now either sees us pumping, or starts us anew
+                if not queue:
+                    self._pumping = False
+                    return
 
     async def _perform(self, work: Work | Script) -> None:
         cell = self._cell

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_KEEP_LOST = 256
+
 
 class _Link:
     """A connection, and the peer at its other end once it has said who it is."""
@@ -175,6 +177,7 @@ class Network:
             with contextlib.suppress(KeyError):
                 port, awaited = peer.pending.popitem()
                 self._give_up(port, awaited, peer, error)
+        self._forget_old()
 
     def no_answer(self, peer: Peer, port: int) -> None:
         """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
@@ -184,6 +187,13 @@ class Network:
     def _give_up(self, port: int, awaited: Awaited, peer: Peer, error: SupervisionError) -> None:
         rank, error = awaited.lost(peer, error)
         self._process.ports.take(port, rank, raising(error), True)
+
+    def _forget_old(self) -> None:
+        """Drop peers that are gone: who asks for one again is refused a connection, and told why."""
+        with self._lock:
+            gone = [address for address, peer in self._peers.items() if peer.error is not None]
+            for address in gone[:-_KEEP_LOST]:
+                del self._peers[address]
 
     def _flush(self) -> None:
         for peer in list(self._peers.values()):

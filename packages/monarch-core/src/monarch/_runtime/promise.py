@@ -20,12 +20,14 @@ class Promise:
     the thread that wants it, never by the one that reads the sockets.
     """
 
-    __slots__ = ("_callbacks", "_error", "_lock", "_outcome", "_value", "_waiters", "settled", "waits_on")
+    __slots__ = ("_callbacks", "_error", "_lock", "_outcome", "_value", "_waiters", "keeps", "settled", "waits_on")
 
     def __init__(self) -> None:
         self.settled = False
         # The actor of this very process that has to run before this can be settled; for finding deadlocks.
         self.waits_on: bytes | None = None
+        # Kept alive until this promise is forgotten: the receiver whose port it waits at.
+        self.keeps: Any = None
         self._outcome: Outcome | None = None
         self._value: Any = None
         self._error: BaseException | None = None

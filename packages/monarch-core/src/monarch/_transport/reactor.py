@@ -17,6 +17,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 
@@ -75,6 +76,7 @@ class Reactor:
         self._closed = False
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._before_tick: list[Callable[[], None]] = []
+        weakref.finalize(self, os.close, self._alarm).atexit = False
         self.watch(self._alarm, self._silence)
 
     def _silence(self, events: int) -> None:
