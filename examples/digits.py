@@ -11,10 +11,11 @@ import sys
 import time
 
 import torch
+
 from monarch.actor import Accumulator, Actor, current_rank, endpoint, this_host
 
 TRAINERS = 4
-BATCH = 32
+BATCH = 64
 HELD_OUT = 360  # images that nobody trains on
 ENOUGH = 0.95
 
@@ -94,11 +95,11 @@ def load_images() -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trains a digit classifier on five actors.")
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=80)
     epochs = parser.parse_args().epochs
 
     processes = this_host().spawn_procs(per_host={"procs": 1 + TRAINERS})
-    server = processes.slice(procs=0).spawn("server", ParameterServer, learning_rate=0.15)
+    server = processes.slice(procs=0).spawn("server", ParameterServer, learning_rate=0.2)
     rest = processes.slice(procs=slice(1, 1 + TRAINERS))
     trainers = rest.spawn("trainers", Trainer, server, *load_images())
 

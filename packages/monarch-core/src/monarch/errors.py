@@ -2,6 +2,7 @@
 
 MonarchError
 ├── ConfigError                a setting that does not exist or has the wrong type
+├── WrongArgument              an argument of the wrong type (also TypeError)
 ├── PluginError                a plugin is missing, broken, or asked for what it does not offer
 │   └── PluginVersionError     a plugin and this core speak different interface versions
 ├── MeshError
@@ -57,6 +58,10 @@ class ConfigError(MonarchError, ValueError):
 
 class ConfigTypeError(ConfigError, TypeError):
     """A setting was given a value of the wrong type."""
+
+
+class WrongArgument(MonarchError, TypeError):
+    """An argument is of the wrong type."""
 
 
 class PluginError(MonarchError, RuntimeError):

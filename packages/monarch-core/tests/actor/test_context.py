@@ -95,6 +95,10 @@ class Aware(Actor):
         return [(record.name, record.actor, record.getMessage()) for record in records]  # type: ignore[attr-defined]
 
     @endpoint
+    def threads(self) -> list[str]:
+        return [thread.name for thread in threading.enumerate()]
+
+    @endpoint
     def end_yourself(self, verb: str, reason: str | None = None) -> str:
         getattr(context().actor_instance, verb)(reason)
         return "said"
@@ -115,9 +119,7 @@ ENDPOINTS = ["where", "where_async", "where_concurrent"]
 @pytest.mark.parametrize("name", ENDPOINTS)
 def test_the_rank_of_a_message_counts_in_the_part_addressed(aware, name):
     part = getattr(aware.slice(gpus=slice(1, 3)), name).call().get()
-    assert list(part.values()) == [
-        ({"gpus": rank - 1}, {"gpus": rank}, {"gpus": 2}) for rank in (1, 2)
-    ]
+    assert list(part.values()) == [({"gpus": rank - 1}, {"gpus": rank}, {"gpus": 2}) for rank in (1, 2)]
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
@@ -223,7 +225,7 @@ def test_an_actor_that_stops_itself_ends_well(doomed, tmp_path):
 
 
 @pytest.mark.parametrize(("verb", "cleaned"), [("abort", True), ("kill", False)])
-def test_an_actor_that_fails_itself_is_a_failure(doomed, verb, cleaned, tmp_path, failures, until):
+def test_an_actor_that_fails_itself_is_a_failure(aware, doomed, verb, cleaned, tmp_path, failures, until):
     doomed.end_yourself.broadcast(verb, "no use")
     error = doomed.where.call_one().exception(timeout=20)
     assert isinstance(error, SupervisionError)
@@ -231,7 +233,8 @@ def test_an_actor_that_fails_itself_is_a_failure(doomed, verb, cleaned, tmp_path
     (failure,) = until(lambda: failures[:])
     failures.clear()
     assert (failure.mesh_name, failure.endpoint) == ("doomed", "end_yourself")
-    assert until(lambda: (tmp_path / "cleanup").exists()) if cleaned else not (tmp_path / "cleanup").exists()
+    until(lambda: "doomed[0]" not in aware.slice(gpus=0).threads.call_one().get())
+    assert (tmp_path / "cleanup").exists() is cleaned
 
 
 def test_log_records_of_an_actor_carry_its_name_and_rank(aware):

@@ -118,7 +118,13 @@ def test_the_call_after_an_error_works(actor):
 
 
 @pytest.mark.parametrize(
-    "error", [LookupError("x"), OSError(2, "no such file"), StopIteration(3), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "r")]
+    "error",
+    [
+        LookupError("x"),
+        OSError(2, "no such file"),
+        StopIteration(3),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "r"),
+    ],
 )
 @pytest.mark.parametrize("name", ["raise_it", "raise_async"])
 def test_exceptions_keep_type_and_arguments(actor, name, error):
@@ -152,7 +158,9 @@ def test_a_result_that_cannot_be_pickled_is_the_error_of_its_call(actor):
 
 
 def test_an_argument_that_cannot_be_pickled_is_an_error_of_the_caller(actor):
-    with pytest.raises(PicklingError, match=r"an argument of fallible.raise_it\(\) cannot be pickled: .*lock"):
+    with pytest.raises(
+        PicklingError, match=r"an argument of fallible.raise_it\(\) cannot be pickled: .*lock"
+    ):
         actor.raise_it.broadcast(threading.Lock())
 
 

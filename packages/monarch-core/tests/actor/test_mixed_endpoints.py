@@ -110,6 +110,15 @@ def test_concurrent_endpoints_start_in_the_order_of_sending(mixed):
     assert mixed.take.call_one().get() == names
 
 
+def test_a_message_is_handled_after_the_start_of_the_concurrent_one_before_it(mixed):
+    sent = []
+    for number in range(50):
+        mixed.wait_beside.broadcast(f"{number}")
+        mixed.sync_note.broadcast(number)
+        sent += [f"{number}", number]
+    assert mixed.take.call_one().get(timeout=20) == sent
+
+
 def test_the_same_pair_unmarked_is_shown_as_blocked(mixed, until):
     port, receiver = Channel.open()
     stuck = mixed.wait_in_turn.call_one(port)
@@ -127,7 +136,7 @@ def test_concurrent_endpoints_are_cancelled_before_cleanup(procs, tmp_path):
     path = tmp_path / "cleanup"
     mixed = procs.slice(gpus=1).spawn("mixed", Mixed, path)
     waiting = mixed.wait_beside.call_one("a")
-    mixed.sync_note.call_one(1).get(timeout=20)
+    mixed.async_note.call_one(1).get(timeout=20)
     mixed.stop().get(timeout=20)
     assert path.read_text() == repr((None, ["a", 1, "a cancelled"]))
     assert "actor is stopped" in str(waiting.exception(timeout=20))

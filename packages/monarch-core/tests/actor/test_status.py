@@ -81,7 +81,7 @@ def test_a_busy_actor_is_running_with_its_handler_and_time(busy, tmp_path, until
     assert until(lambda: _state(one).state == "idle")
 
 
-def test_a_constructor_in_progress_is_starting_or_running(procs, tmp_path, until):
+def test_a_constructor_in_progress_is_the_handler(procs, tmp_path, until):
     done = tmp_path / "done"
     one = procs.slice(gpus=0).spawn("slow start", Busy, done)
     seen = until(lambda: (found := _state(one)) and found.handler and found)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from pathlib import Path
 
@@ -33,6 +32,7 @@ class Worker(Actor):
         return value
     @endpoint
     def run(self, source):
+        import os, signal, subprocess, sys, threading, time
         exec(source)
 
 def say(*words):

@@ -11,11 +11,14 @@ BUSY = """
 actors = workers(2)
 say("workers", *actors.pid.call().get().values())
 """
-BLOCKED = BUSY + """
+BLOCKED = (
+    BUSY
+    + """
 pending = actors.run.call("threading.Event().wait()")
 say("ready")
 pending.get()
 """
+)
 
 ENDS = [
     pytest.param("", 0, id="falls-off-the-end"),
@@ -107,11 +110,14 @@ def test_a_quiet_program_prints_nothing_at_its_end(program):
 
 
 def test_what_actors_started_ends_with_a_program_that_is_killed(program, ends_alone, alive, until):
-    client = program(BUSY + """
+    client = program(
+        BUSY
+        + """
 child = "self.child = subprocess.Popen(['/bin/sleep', '600']); print('child', self.child.pid, flush=True)"
 actors.slice(procs=0).run.call_one(child).get()
 wait_for_ever()
-""")
+"""
+    )
     child = int(client.says("child"))
     client.send(signal.SIGKILL)
     assert ends_alone(client) == -signal.SIGKILL
@@ -119,10 +125,13 @@ wait_for_ever()
 
 
 def test_what_actors_started_ends_with_a_program_that_ends(program, ends_alone):
-    client = program(BUSY + """
+    client = program(
+        BUSY
+        + """
 actors.run.call("subprocess.Popen(['/bin/sleep', '600'])").get()
 say("started")
-""")
+"""
+    )
     client.says("started")
     assert ends_alone(client) == 0
 
@@ -155,18 +164,26 @@ def test_ctrl_c_shows_one_traceback_that_ends_in_the_users_line(program):
     "wait",
     [
         pytest.param("asyncio.run(awaited(pending))", id="await"),
-        pytest.param("thread = threading.Thread(target=pending.get, daemon=True); thread.start(); thread.join()", id="thread"),
+        pytest.param(
+            "thread = threading.Thread(target=pending.get, daemon=True); thread.start(); thread.join()",
+            id="thread",
+        ),
         pytest.param("time.sleep(600)", id="elsewhere"),
         pytest.param("Channel.open()[1].recv().get()", id="channel"),
     ],
 )
 def test_ctrl_c_ends_a_program_wherever_it_waits(program, ends_alone, wait):
-    client = program(BLOCKED.replace("pending.get()", f"""
+    client = program(
+        BLOCKED.replace(
+            "pending.get()",
+            f"""
 import asyncio
 async def awaited(future):
     return await future
 {wait}
-"""))
+""",
+        )
+    )
     client.says("ready")
     client.send(signal.SIGINT)
     assert client.finish(3) in INTERRUPTED
@@ -175,12 +192,17 @@ async def awaited(future):
 
 def test_ctrl_c_of_a_terminal_does_not_reach_the_actors(program):
     """A terminal sends the signal to the whole process group of the program."""
-    client = program(BLOCKED.replace("pending.get()", """
+    client = program(
+        BLOCKED.replace(
+            "pending.get()",
+            """
 try:
     pending.get()
 except KeyboardInterrupt:
     say("alive", *procs.spawn("second", Worker).pid.call().get(10).values())
-""").replace("actors = workers(2)", "procs = crew(2)\nactors = procs.spawn('worker', Worker)"))
+""",
+        ).replace("actors = workers(2)", "procs = crew(2)\nactors = procs.spawn('worker', Worker)")
+    )
     client.says("ready")
     os.killpg(client.pid, signal.SIGINT)
     assert client.says("alive") == client.says("workers")
@@ -232,8 +254,15 @@ storm.start()
     [
         pytest.param("workers(1)", "actors.echo.call_one(number)", "future.get(10)", id="call_one"),
         pytest.param("workers(2)", "actors.echo.call(number)", "future.get(10).item(procs=1)", id="call"),
-        pytest.param("workers(1)", "actors.echo.call_one([number, bytes(100_000)])", "future.get(10)[0]", id="large"),
-        pytest.param("this_proc().spawn('worker', Worker)", "actors.echo.call_one(number)", "future.get(10)", id="local"),
+        pytest.param(
+            "workers(1)", "actors.echo.call_one([number, bytes(100_000)])", "future.get(10)[0]", id="large"
+        ),
+        pytest.param(
+            "this_proc().spawn('worker', Worker)",
+            "actors.echo.call_one(number)",
+            "future.get(10)",
+            id="local",
+        ),
     ],
 )
 def test_no_message_is_lost_to_ctrl_c(program, actors, call, value):
@@ -259,12 +288,17 @@ say("calls", number)
 
 
 def test_new_meshes_can_be_spawned_after_ctrl_c(program):
-    client = program(BLOCKED.replace("pending.get()", """
+    client = program(
+        BLOCKED.replace(
+            "pending.get()",
+            """
 try:
     pending.get()
 except KeyboardInterrupt:
     say("new", workers(1).echo.call_one("works").get(20))
-"""))
+""",
+        )
+    )
     client.says("ready")
     client.send(signal.SIGINT)
     assert client.says("new") == "works"
@@ -272,19 +306,30 @@ except KeyboardInterrupt:
 
 
 def test_a_handler_of_the_program_for_ctrl_c_is_called(program):
-    client = program(BLOCKED.replace("pending.get()", """
+    client = program(
+        BLOCKED.replace(
+            "pending.get()",
+            """
 signal.signal(signal.SIGINT, lambda number, frame: say("handled"))
 say("armed")
 pending.get()
-"""))
+""",
+        )
+    )
     client.says("armed")
     client.send(signal.SIGINT)
     assert client.says("handled", 3) == ""
 
 
 def test_a_program_that_ignores_ctrl_c_goes_on(program):
-    client = program("signal.signal(signal.SIGINT, signal.SIG_IGN)" + BLOCKED.replace("pending.get()", """
+    client = program(
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+        + BLOCKED.replace(
+            "pending.get()",
+            """
 os.kill(os.getpid(), signal.SIGINT)
 say("on", workers(1).echo.call_one(1).get())
-"""))
+""",
+        )
+    )
     assert client.says("on") == "1"

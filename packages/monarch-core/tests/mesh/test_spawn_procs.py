@@ -25,6 +25,11 @@ class Probe(Actor):
         return eval(expression)
 
     @endpoint
+    def open_files(self):
+        links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+        return [os.readlink(link) for link in links if os.path.lexists(link)]
+
+    @endpoint
     def nested_pid(self):
         mesh = this_host().spawn_procs(name="nested")
         return os.getppid(), mesh.spawn("probe", Probe).look.call_one("(os.getpid(), os.getppid())").get(20)
@@ -37,6 +42,19 @@ class Probe(Actor):
 class Many(Probe):
     def __init__(self, spawned):
         self.spawned = spawned
+
+
+@pytest.fixture(scope="module")
+def probes():
+    """Probes in two processes that are like any others."""
+    mesh = this_host().spawn_procs(per_host={"procs": 2}, name="crew")
+    yield mesh.spawn("probe", Probe)
+    mesh.stop().get(30)
+
+
+@pytest.fixture
+def probe(probes):
+    return probes.slice(procs=0)
 
 
 def test_the_mesh_has_the_given_dimensions(crew):
@@ -59,15 +77,14 @@ def test_one_process_without_dimensions_is_the_default():
     mesh.stop().get(20)
 
 
-def test_each_rank_is_a_process_of_its_own(crew):
-    pids = set(crew(3).spawn("probe", Probe).pid.call().get(20).values())
-    assert len(pids) == 3
+def test_each_rank_is_a_process_of_its_own(probes):
+    pids = set(probes.pid.call().get(20).values())
+    assert len(pids) == 2
     assert os.getpid() not in pids
 
 
-def test_the_actor_at_each_rank_knows_its_rank(crew):
-    ranks = crew(3).spawn("probe", Probe).rank.call().get(20)
-    assert list(ranks.values()) == [{"procs": 0}, {"procs": 1}, {"procs": 2}]
+def test_the_actor_at_each_rank_knows_its_rank(probes):
+    assert list(probes.rank.call().get(20).values()) == [{"procs": 0}, {"procs": 1}]
 
 
 def test_spawn_procs_does_not_wait_for_the_processes(crew, tmp_path):
@@ -105,7 +122,7 @@ def test_the_host_is_initialized():
 
 
 def test_the_mesh_shows_its_name_and_extent(crew):
-    assert repr(crew(2, name="crew")) == "<ProcMesh 'crew' {'procs': 2}>"
+    assert repr(crew(2, name="crew")) == "<ProcMesh 'crew' {procs: 2}>"
 
 
 def test_meshes_of_the_same_name_are_different_meshes(crew):
@@ -121,9 +138,9 @@ def test_the_processes_of_one_host_know_their_host(crew):
     more.stop().get(20)
 
 
-def test_an_actor_knows_the_mesh_of_its_process(crew):
-    found = crew(2, name="crew").spawn("probe", Probe).look.call("repr(context().actor_instance.proc_mesh)")
-    assert set(found.get(20).values()) == {"<ProcMesh 'crew' {'procs': 2}>"}
+def test_an_actor_knows_the_mesh_of_its_process(probes):
+    found = probes.look.call("repr(context().actor_instance.proc_mesh)")
+    assert set(found.get(20).values()) == {"<ProcMesh 'crew' {procs: 2}>"}
 
 
 # ---- what the new processes have
@@ -135,12 +152,12 @@ def test_modules_on_the_path_of_the_program_can_be_imported(crew, tmp_path, monk
     assert crew().spawn("probe", Probe).look.call_one("__import__('only_here').ANSWER").get(20) == 42
 
 
-def test_the_arguments_of_the_program_are_there(crew):
-    assert crew().spawn("probe", Probe).look.call_one("__import__('sys').argv").get(20) == sys.argv
+def test_the_arguments_of_the_program_are_there(probe):
+    assert probe.look.call_one("__import__('sys').argv").get(20) == sys.argv
 
 
-def test_the_working_directory_is_the_same(crew):
-    assert crew().spawn("probe", Probe).look.call_one("os.getcwd()").get(20) == os.getcwd()
+def test_the_working_directory_is_the_same(probe):
+    assert probe.look.call_one("os.getcwd()").get(20) == os.getcwd()
 
 
 def test_the_environment_of_the_program_is_inherited(crew, monkeypatch):
@@ -148,41 +165,42 @@ def test_the_environment_of_the_program_is_inherited(crew, monkeypatch):
     assert crew().spawn("probe", Probe).look.call_one("os.environ['FROM_THE_PROGRAM']").get(20) == "yes"
 
 
-def test_nothing_of_ours_is_left_in_the_environment(crew):
-    names = crew().spawn("probe", Probe).look.call_one("list(os.environ)").get(20)
+def test_nothing_of_ours_is_left_in_the_environment(probe):
+    names = probe.look.call_one("list(os.environ)").get(20)
     assert set(names) - set(os.environ) == set()
 
 
 def test_settings_made_before_the_spawn_hold_in_the_processes(crew):
     with config.configured(cleanup_timeout=1.25):
         mesh = crew()
-    seen = mesh.spawn("probe", Probe).look.call_one("__import__('monarch.config').config.get('cleanup_timeout')")
+    seen = mesh.spawn("probe", Probe).look.call_one(
+        "__import__('monarch.config').config.get('cleanup_timeout')"
+    )
     assert seen.get(20) == 1.25
 
 
 def test_no_descriptor_of_the_program_leaks_into_the_processes(crew, tmp_path):
     with (tmp_path / "secret").open("w") as file:
         os.set_inheritable(file.fileno(), True)
-        look = "[os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')]"
-        links = crew().spawn("probe", Probe).look.call_one(look).get(20)
+        links = crew().spawn("probe", Probe).open_files.call_one().get(20)
     assert not [link for link in links if link.endswith("secret")]
 
 
-def test_standard_input_is_empty(crew):
-    assert crew().spawn("probe", Probe).look.call_one("__import__('sys').stdin.read()").get(20) == ""
+def test_standard_input_is_empty(probe):
+    assert probe.look.call_one("__import__('sys').stdin.read()").get(20) == ""
 
 
 # ---- nesting
 
 
-def test_an_actor_spawns_processes_on_its_own_host(crew):
-    client, (nested, parent_of_nested) = crew().spawn("probe", Probe).nested_pid.call_one().get(30)
+def test_an_actor_spawns_processes_on_its_own_host(probe):
+    client, (nested, parent_of_nested) = probe.nested_pid.call_one().get(30)
     assert client == parent_of_nested == os.getpid()
     assert nested != client
 
 
-def test_an_actor_spawns_actors_in_its_own_process(crew):
-    probe = crew().spawn("probe", Probe)
+def test_an_actor_spawns_actors_in_its_own_process(probe):
+    probe = probe
     assert probe.neighbour_pid.call_one().get(20) == probe.pid.call_one().get(20)
 
 
@@ -199,10 +217,12 @@ def test_this_proc_is_a_mesh_of_one():
 def test_a_mesh_of_processes_travels_to_an_actor_who_spawns_on_it(crew):
     mesh = crew(2)
     other = crew().spawn("many", Many, mesh)
-    spawned = other.look.call_one("set(self.spawned.spawn('probe', type(self), None).pid.call().get(20).values())")
+    spawned = other.look.call_one(
+        "set(self.spawned.spawn('probe', type(self), None).pid.call().get(20).values())"
+    )
     assert spawned.get(30) == set(mesh.spawn("probe", Probe).pid.call().get(20).values())
 
 
-def test_actors_created_in_the_client_and_elsewhere_know_their_creator(crew):
-    creator = crew().spawn("probe", Probe).look.call_one("str(context().actor_instance.creator)").get(20)
+def test_actors_created_in_the_client_and_elsewhere_know_their_creator(probe):
+    creator = probe.look.call_one("str(context().actor_instance.creator)").get(20)
     assert context().actor_instance.name in creator

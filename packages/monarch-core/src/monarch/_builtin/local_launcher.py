@@ -85,7 +85,7 @@ def _bound_to(cpus: frozenset[int], nodes: frozenset[int]) -> Iterator[None]:
     before = os.sched_getaffinity(0)
     try:
         if cpus:
-            os.sched_setaffinity(0, cpus)
+            _set_affinity(cpus)
         if nodes:
             _set_memory_policy(_MPOL_BIND, nodes)
         yield
@@ -94,6 +94,14 @@ def _bound_to(cpus: frozenset[int], nodes: frozenset[int]) -> Iterator[None]:
             os.sched_setaffinity(0, before)
         if nodes:
             _set_memory_policy(_MPOL_DEFAULT, frozenset())
+
+
+def _set_affinity(cpus: frozenset[int]) -> None:
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        there = sorted(os.sched_getaffinity(0))
+        raise OSError(f"cannot bind to processors {sorted(cpus)}, this process may use {there}") from error
 
 
 def _set_memory_policy(mode: int, nodes: frozenset[int]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from monarch.errors import ShapeError, SpawnError
+from monarch.errors import ShapeError, SpawnError, WrongArgument
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,13 @@ class BootstrapCommand:
     env: Mapping[str, str | None] = field(default_factory=dict)
     inherit_env: bool = True
 
+    def __post_init__(self) -> None:
+        for name, value in self.env.items():
+            if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+                raise WrongArgument(
+                    f"variables are text, or None to unset one; this is not: {name!r}={value!r}"
+                )
+
     def with_env(self, env: Mapping[str, str | None]) -> BootstrapCommand:
         """Return the same command with more variables set, or unset where the value is None."""
         return replace(self, env={**self.env, **env})
@@ -42,13 +49,17 @@ def default_bootstrap_cmd() -> BootstrapCommand:
     The path of the interpreter is kept as it is: resolving a link would leave the environment.
     """
     # -P: the working directory must not shadow modules before the program's own path is set.
+    # The first thing it does is to bind its life to that of its parent: imports take a while.
     flags = list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
     flags += [] if "-P" in flags else ["-P"]
-    return BootstrapCommand(sys.executable, None, [*flags, "-m", "monarch._mesh.worker"])
+    return BootstrapCommand(sys.executable, None, [*flags, "-c", _START])
 
 
+# PR_SET_PDEATHSIG with SIGKILL: the lifeline alone is not seen while an actor holds the interpreter.
+_START = "import ctypes; ctypes.CDLL(None).prctl(1, 9); from monarch._mesh.worker import main; main()"
 _BIND_KEYS = ("cpus", "physcpubind", "cpunodebind", "membind")
 _NODES = Path("/sys/devices/system/node")
+_GREATEST = 65_535  # no host has more processors; a typing error must not fill the memory
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,12 @@ def _numbers(text: str) -> set[int]:
     try:
         for part in filter(None, str(text).strip().split(",")):
             first, _, last = part.partition("-")
-            numbers |= set(range(int(first), int(last or first) + 1))
+            part_numbers = range(int(first), int(last or first) + 1)
+            if not part_numbers or part_numbers[-1] > _GREATEST:
+                raise ValueError
+            numbers |= set(part_numbers)
     except ValueError:
-        raise SpawnError(f"proc_bind takes numbers and ranges such as '0-3,8', not {text!r}") from None
+        raise SpawnError(
+            f"proc_bind takes numbers and rising ranges up to {_GREATEST}, such as '0-3,8', not {text!r}"
+        ) from None
     return numbers

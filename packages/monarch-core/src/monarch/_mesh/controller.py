@@ -8,9 +8,10 @@ from monarch._actor import Actor, Future, endpoint, future_of
 from monarch._mesh.actor_mesh import ActorMesh
 from monarch._mesh.identities import REGISTRY
 from monarch._mesh.proc_mesh import this_proc
-from monarch._runtime import here, sending
+from monarch._runtime import here, sending, supervision
 from monarch._runtime.pickling import dumps_call
 from monarch._runtime.sending import Target
+from monarch._runtime.supervision import MeshFailure
 from monarch.shape import Shape
 
 A = TypeVar("A", bound=Actor)
@@ -21,6 +22,11 @@ class Registry(Actor):
 
     def __init__(self) -> None:
         self._controllers: dict[str, ActorMesh[Any]] = {}
+
+    def __supervise__(self, failure: MeshFailure) -> bool:
+        """Hand failures to the root: a controller belongs to the program, not to who asked first."""
+        supervision.at_root(failure)
+        return True
 
     @endpoint
     def get_or_spawn(self, name: str, cls: type[Actor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

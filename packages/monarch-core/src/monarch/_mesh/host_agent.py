@@ -99,6 +99,7 @@ class HostAgent(Actor):
         )
         with self._lock:
             self._running[address] = running
+        self._runtime.fates.introduce((address,), self._runtime.address)
         return running
 
     def _launch(
@@ -112,7 +113,7 @@ class HostAgent(Actor):
             running.process = self._launcher.start(self._spec(running, command, binding, descriptor))
         except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
-            self._ended(running, Exit(0), f"could not be started: {error}")
+            self._ended(running, Exit(None), f"could not be started: {error}")
             return
         finally:
             os.close(descriptor)
@@ -169,7 +170,9 @@ class HostAgent(Actor):
     def _ended(self, running: _Running, ended: Exit, how: str) -> None:
         with self._lock:
             self._running.pop(running.address, None)
-        what = f"process of mesh {running.mesh_name!r} rank {running.rank} (pid {ended.pid})"
+        what = f"process of mesh {running.mesh_name!r} rank {running.rank}"
+        if ended.pid is not None:
+            what += f" (pid {ended.pid})"
         facts: dict[str, Any] = {"mesh": running.mesh_name, "rank": running.rank}
         error: SupervisionError
         if running.stopping is not None:

@@ -21,7 +21,7 @@ from monarch._mesh.proc_mesh import ProcMesh
 from monarch._runtime import here, sending
 from monarch._runtime.pickling import dumps
 from monarch._runtime.spec import READY
-from monarch.errors import MeshClosed, ShapeError
+from monarch.errors import MeshClosed, ShapeError, WrongArgument
 from monarch.shape import Extent, MeshTrait, NDSlice, Point, Shape
 
 Command = BootstrapCommand | Callable[[Point], BootstrapCommand]
@@ -76,6 +76,7 @@ class HostMesh(MeshTrait):
             bootstrap_command: what to start, or a function of the process's point in the mesh.
 
         Raises:
+            WrongArgument: for an argument of the wrong type (also `TypeError`).
             ShapeError: if a label occurs twice, a size is not positive, or `proc_bind` has the wrong
                 length (also `ValueError`).
             MeshClosed: if the hosts have been shut down (also `RuntimeError`).
@@ -83,7 +84,9 @@ class HostMesh(MeshTrait):
         """
         if self._closed:
             raise MeshClosed(f"cannot spawn processes: the hosts are shut down: {self._closed[0]}")
-        inner = _checked(per_host or {})
+        inner = _checked({} if per_host is None else per_host)
+        if bootstrap is not None and not callable(bootstrap):
+            raise WrongArgument(f"bootstrap takes a function without arguments, not {bootstrap!r}")
         extent = _product(self.extent, inner)
         each = math.prod(inner.values())
         bindings = checked_bindings(proc_bind, each)
@@ -111,7 +114,13 @@ class HostMesh(MeshTrait):
     def _command_for(self, given: Command | None, extent: Extent, rank: int) -> BootstrapCommand:
         if callable(given):
             given = given(extent.point_of_rank(rank))
-        return given or self._command or default_bootstrap_cmd()
+        command = self._command or default_bootstrap_cmd() if given is None else given
+        if not isinstance(command, BootstrapCommand):
+            raise WrongArgument(
+                f"bootstrap_command takes a BootstrapCommand, or a function of a point that returns one, "
+                f"not {command!r}"
+            )
+        return command
 
     @cached_property
     def initialized(self) -> Future[Literal[True]]:
@@ -148,6 +157,8 @@ class HostMesh(MeshTrait):
 
 
 def _checked(per_host: Mapping[str, int]) -> dict[str, int]:
+    if not isinstance(per_host, Mapping):
+        raise WrongArgument(f"per_host takes a dict of dimension names to sizes, not {per_host!r}")
     for label, size in per_host.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ShapeError(

@@ -21,6 +21,7 @@ _lock = threading.Lock()
 
 def start() -> None:
     """Start them in a client that does not have them; other processes use those of their client."""
+    client.wait_for_end()
     process = here.get()
     if process.root != process.address or process.cell(AGENT) is not None:
         return

@@ -7,7 +7,7 @@ import threading
 from monarch._actor import Future, future_of
 from monarch._runtime import here
 from monarch._runtime.client import end_client
-from monarch._runtime.promise import Promise
+from monarch._runtime.promise import LastingPromise
 from monarch.config import get
 
 
@@ -19,7 +19,7 @@ def shutdown_context(host_timeout: float | None = None) -> Future[None]:
     Args:
         host_timeout: seconds for processes to end by themselves before they are killed.
     """
-    promise = Promise()
+    promise = LastingPromise()
     if here.running() is None:
         promise.settle(lambda: None)
         return future_of(promise)

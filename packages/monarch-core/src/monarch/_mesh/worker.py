@@ -1,4 +1,4 @@
-"""The main program of an actor process: `python -m monarch._mesh.worker`.
+"""The main program of an actor process.
 
 Its agent gives it, by inherited descriptors, the socket it listens on, a lifeline that closes
 when the agent is gone, and a sealed parcel with what it has to do before any actor. The one
@@ -8,9 +8,7 @@ environment variable that says which is removed before any code of the user runs
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -24,13 +22,10 @@ from monarch._runtime.process import Process
 from monarch.errors import SpawnError
 from monarch.plugins import transport_for
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main() -> None:
     """Live as an actor process until told to stop, or until the agent is gone."""
     boot = Boot.from_env(os.environ)
-    _die_with_parent()
     process = Process(
         boot.address,
         transport_for(boot.address.partition(":")[0]).adopt(boot.address, boot.listener),
@@ -47,11 +42,6 @@ def main() -> None:
     process.reactor.stand_by()
     sys.stdout.flush()
     sys.stderr.flush()
-
-
-def _die_with_parent() -> None:
-    """Be killed when the thread that started us ends: the lifeline is not seen while the GIL is held."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _unpack(process: Process, descriptor: int) -> None:
@@ -80,7 +70,10 @@ def _run_set_up(process: Process, content: bytes) -> None:
 
 
 def _shut_down(process: Process) -> None:
-    """Stop all actors in the reverse order of their birth, then end."""
+    """Stop all actors in the reverse order of their birth, then end. Idempotent."""
+    if process.ending:
+        return
+    process.ending = True
     empty = threading.Event()
     process.on_empty = empty.set
     for cell in reversed(process.cells()):

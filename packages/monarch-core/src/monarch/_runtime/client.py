@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from monarch import config
 from monarch._runtime import here, supervision
 from monarch._runtime.context import Instance
 from monarch._runtime.ids import new_id
@@ -38,7 +39,13 @@ def start_client() -> Process:
     """Make this process a client, with a runtime folder that only its user can open."""
     folder, lock = _make_folder()
     address = new_address(folder, "client")
-    process = Process(address, transport_for("ipc").listen(address), root=address, agent=address)
+    try:
+        listener = transport_for("ipc").listen(address)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+        raise
+    process = Process(address, listener, root=address, agent=address)
     process.client = instance_of(process, "client")
     process.private_descriptors.append(lock)
     here.put(process)
@@ -71,9 +78,17 @@ def end_client(seconds: float) -> None:
         end(seconds)
     process.close()
     here.put(None)
+    process.has_ended.set()
     shutil.rmtree(folder_of(process.address), ignore_errors=True)
     for descriptor in process.private_descriptors:
         os.close(descriptor)
+
+
+def wait_for_end() -> None:
+    """Wait until a client that is ending has ended, so that what comes next is the work of a new one."""
+    process = here.running()
+    if process is not None and process.ending:
+        process.has_ended.wait(config.get("process_exit_timeout"))
 
 
 def _at_exit() -> None:
@@ -85,9 +100,12 @@ def _make_folder() -> tuple[str, int]:
     if not os.access(base, os.W_OK | os.X_OK):
         base = tempfile.gettempdir()
     _sweep(Path(base))
-    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.geteuid()}-", dir=base)
-    lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # It gets the name that `_sweep` looks for only once its lock is held.
+    unborn = tempfile.mkdtemp(prefix=".monarch-", dir=base)
+    lock = os.open(f"{unborn}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = f"{base}/{_PREFIX}{os.geteuid()}-{os.path.basename(unborn).removeprefix('.monarch-')}"
+    os.rename(unborn, folder)
     return folder, lock
 
 

@@ -10,6 +10,7 @@ keeps the order. An actor with asynchronous endpoints only has no thread.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Coroutine
@@ -24,6 +25,8 @@ from monarch.wire.codec import MESSAGE, SPAWN
 
 if TYPE_CHECKING:
     from monarch._runtime.cell import Cell, Script
+
+_log = logging.getLogger(__name__)
 
 _QUICK = 100e-6  # a handler known to be this quick (seconds) may run before the last reply is written
 
@@ -80,8 +83,13 @@ class ThreadLane:
         queue = cell.queue
         while True:
             waiter.reset()
-            while queue:
-                self._perform(queue.popleft())
+            try:
+                while queue:
+                    self._perform(queue.popleft())
+            except Exception as error:  # an error of ours: the actor ends, and whoever waits for it hears
+                _log.exception("actor %s rank %d met an internal error", cell.header.name, cell.rank)
+                cell.abort(f"an internal error: {error!r}")
+                continue
             self._flush()
             if cell.error is not None:
                 return

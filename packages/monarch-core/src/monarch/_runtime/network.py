@@ -101,6 +101,11 @@ class Network:
         self._links.add(link)
         link.connection.on_backlog = partial(self._on_backlog, link, descriptor)
         self._reactor.watch(descriptor, partial(self._ready, link))
+        self._reactor.before_sleep(link.connection.put_off, self._flush_all)
+
+    def _flush_all(self) -> None:
+        for link in list(self._links):
+            link.connection.flush()
 
     def _on_backlog(self, link: _Link, descriptor: int, waiting: bool) -> None:
         self._reactor.watch_writable(descriptor, waiting)
@@ -117,6 +122,10 @@ class Network:
         try:
             arrived = connection.receive()
         except EOFError:
+            self._disconnected(link)
+            return
+        except Exception:
+            _log.exception("a connection is closed, since what came over it could not be read")
             self._disconnected(link)
             return
         peer = link.peer

@@ -22,6 +22,7 @@ from monarch.errors import MessageTooLarge, PicklingError
 OUT_OF_BAND = 64 << 10
 """Buffers of at least so many bytes travel beside the message, not in it."""
 
+_SMALL = 512  # bytes
 _PLAIN = frozenset({int, float, bool, type(None), complex})
 _PLAIN_TEXT = frozenset({str, bytes})
 
@@ -117,6 +118,8 @@ def _reduce(obj: Any) -> Any:
         return NotImplemented
     if kind is BuiltinFunctionType:
         return NotImplemented
+    if kind is memoryview:
+        return _reduce_view(obj)
     torch = sys.modules.get("torch")
     if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
         return _reduce_tensor(torch, obj)
@@ -136,9 +139,22 @@ def _slow_pickler(sink: _Sink) -> Any:
             torch = sys.modules.get("torch")
             if torch is not None and type(obj) in (torch.Tensor, torch.nn.Parameter):
                 return _reduce_tensor(torch, obj)
+            if type(obj) is memoryview:
+                return _reduce_view(obj)
             return super().reducer_override(obj)
 
     return ByValuePickler(sink, 5, buffer_callback=sink.take_buffer)
+
+
+def _reduce_view(view: memoryview) -> Any:
+    """Carry a view as a buffer: that is what a large `pickle.PickleBuffer` is where it arrives."""
+    return rebuild_view, (pickle.PickleBuffer(view), view.format, view.shape)
+
+
+def rebuild_view(buffer: Any, kind: Any, shape: tuple[int, ...]) -> memoryview:
+    """Return the view that `_reduce_view` took apart, on the memory of `buffer`."""
+    view = memoryview(buffer).cast("B")
+    return view.cast(kind, shape) if view.nbytes else view.cast(kind)
 
 
 def _register_by_value(modules: set[str]) -> Callable[[], None]:
@@ -175,7 +191,7 @@ def dumps(value: Any, what: str) -> Pickled:
         sink = _Sink(limit)
         try:
             _FastPickler(sink, 5, buffer_callback=sink.take_buffer).dump(value)
-        except _ByValue:
+        except (_ByValue, pickle.PicklingError):  # the latter for a class that its module does not have
             sink = _Sink(limit)
             _dump_by_value(value, sink)
     except _TooLarge as error:
@@ -210,14 +226,21 @@ def dumps_call(args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Pick
     """Pickle the arguments of a call; plain scalars take a short cut."""
     if kwargs or not all(map(_is_plain, args)):
         return dumps((args, kwargs), what)
-    return Pickled(pickle.dumps((args, kwargs), 5))
+    return _dumps_plain((args, kwargs), what)
 
 
 def dumps_result(value: Any, what: str) -> Pickled:
     """Pickle the result of a call; plain scalars take a short cut."""
-    if _is_plain(value):
-        return Pickled(pickle.dumps(value, 5))
-    return dumps(value, what)
+    return _dumps_plain(value, what) if _is_plain(value) else dumps(value, what)
+
+
+def _dumps_plain(value: Any, what: str) -> Pickled:
+    body = pickle.dumps(value, 5)
+    size = len(body)
+    # The limit is looked up where it could matter: most messages are smaller than any limit.
+    if size > _SMALL and (size >= OUT_OF_BAND or size > config.get("codec_max_frame_length")):
+        return dumps(value, what)
+    return Pickled(body)
 
 
 def loads(body: bytes, buffers: Sequence[memoryview], body_in_buffer: bool) -> Any:

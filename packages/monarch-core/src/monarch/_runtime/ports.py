@@ -122,7 +122,8 @@ class InArrivalOrder:
         """Settle the next promise, unless this rank has answered before."""
         if rank not in self._heard or failed:
             self._heard.add(rank)
-            self._open.popleft().settle(outcome)
+            while self._open and not self._open.popleft().settle(outcome):
+                pass  # that one was cancelled: the answer is for the next
         return not self._open
 
 

@@ -68,6 +68,7 @@ class Process:
         self.private_descriptors: list[int] = []
         """What a fork must not keep open."""
         self.ending = False
+        self.has_ended = threading.Event()
         self.broken: MonarchError | None = None
         """Why no actor can live here: the set-up function of the process raised."""
         self._actors: dict[bytes, Cell] = {}
@@ -189,6 +190,9 @@ class Process:
         self._supervise(envelope.actor, loads(envelope.body, buffers, envelope.body_in_buffer))
 
     def _status(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        if self.broken is not None:
+            self.reply_error(Work(envelope, buffers, peer), envelope.rank, self.broken)
+            return
         wanted = envelope.actor
         states = [cell.status() for uid, cell in list(self._actors.items()) if wanted in (b"", uid)]
         self.reply(Work(envelope, buffers, peer), envelope.rank, states, "status")

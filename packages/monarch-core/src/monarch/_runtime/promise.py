@@ -20,7 +20,17 @@ class Promise:
     the thread that wants it, never by the one that reads the sockets.
     """
 
-    __slots__ = ("_callbacks", "_error", "_lock", "_outcome", "_value", "_waiters", "keeps", "settled", "waits_on")
+    __slots__ = (
+        "_callbacks",
+        "_error",
+        "_lock",
+        "_outcome",
+        "_value",
+        "_waiters",
+        "keeps",
+        "settled",
+        "waits_on",
+    )
 
     def __init__(self) -> None:
         self.settled = False
@@ -103,6 +113,18 @@ class Promise:
             except IndexError:
                 return
             callback()
+
+
+class LastingPromise(Promise):
+    """A promise that may be settled after the reactor of the process has ended."""
+
+    __slots__ = ()
+
+    def wait(self, reactor: Reactor, timeout: float | None) -> bool:
+        """Block until it is settled, without reading sockets meanwhile."""
+        settled = threading.Event()
+        self.add_callback(settled.set)
+        return settled.wait(timeout)
 
 
 def _cancelled() -> Any:

@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from monarch._transport import interrupts
 
@@ -76,6 +76,7 @@ class Reactor:
         self._closed = False
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._before_tick: list[Callable[[], None]] = []
+        self._put_off: list[tuple[Sized, Callable[[], None]]] = []
         weakref.finalize(self, os.close, self._alarm).atexit = False
         self.watch(self._alarm, self._silence)
 
@@ -109,6 +110,11 @@ class Reactor:
         """Run `action` about every two milliseconds while nobody leads: what was held back goes out."""
         self._before_tick.append(action)
 
+    def before_sleep(self, put_off: Sized, action: Callable[[], None]) -> None:
+        """Run `action` on the leading thread before it sleeps, if `put_off` is not empty then."""
+        if all(known is not put_off for known, _ in self._put_off):
+            self._put_off.append((put_off, action))
+
     # ---- waiting
 
     def signal(self, waiter: Waiter) -> None:
@@ -127,15 +133,14 @@ class Reactor:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not waiter.done:
-            if self._closed:
+            if self._closed or _expired(deadline):
                 return False
             if self._lead.acquire(False):
                 self._lead_for(waiter, deadline)
-                if waiter.done or waiter.eager or _expired(deadline):
+                if waiter.eager:
                     continue
-            self._follow(waiter, deadline)
-            if not waiter.done and _expired(deadline):
-                return False
+            if not waiter.done and not _expired(deadline):
+                self._follow(waiter, deadline)
         return True
 
     def _follow(self, waiter: Waiter, deadline: float | None) -> None:
@@ -184,6 +189,9 @@ class Reactor:
         try:
             while True:
                 self._signalled_other = False
+                for put_off, act in self._put_off:
+                    if put_off:
+                        act()
                 self._polling = True
                 if waiter.done or self._closed:
                     break

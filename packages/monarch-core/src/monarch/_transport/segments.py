@@ -16,6 +16,7 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Any
 
 _GRAIN = 64 << 10
 _KEEP_FREE = 512 << 20  # bytes of free segments kept for reuse, in this process
@@ -125,12 +126,29 @@ class SegmentPlacement:
             self._pool.release(segment.id)
 
 
+dead_views: deque[weakref.ref[Any]] = deque()
+"""Views that died, of all peers. Filled by the interpreter itself: where memory is freed no code of
+ours may run, since it could be anywhere, with any lock held, or be cut short by Ctrl-C."""
+
+# By the identity of the reference: its hash would be that of the view, which has none.
+_views: dict[int, tuple[weakref.ref[Any], deque[int], int]] = {}
+
+
+def collect_dead_views() -> None:
+    """Note for each peer which of its segments are no longer read here."""
+    while dead_views:
+        try:
+            _, released, number = _views.pop(id(dead_views.popleft()))
+        except IndexError:  # another thread was faster
+            return
+        released.append(number)
+
+
 class PeerSegments:
     """The segments of one peer, as mapped here."""
 
-    def __init__(self, on_release: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self._segments: dict[int, tuple[int, int, mmap.mmap | None]] = {}
-        self._on_release = on_release
         self.released: deque[int] = deque()
         """Segments whose last view died: told to the peer with the next frame."""
 
@@ -148,13 +166,9 @@ class PeerSegments:
             self._segments[number] = (fd, capacity, mapped)
         # A ctypes array is the one exporter of the buffer protocol that can be watched by a weak reference.
         array = (ctypes.c_ubyte * size).from_buffer(mapped)
-        weakref.finalize(array, self._release, number).atexit = False
+        reference = weakref.ref(array, dead_views.append)
+        _views[id(reference)] = (reference, self.released, number)
         return memoryview(array).cast("B")
-
-    def _release(self, number: int) -> None:
-        # Takes no lock: a finalizer may run anywhere, also where the lock is held.
-        self.released.append(number)
-        self._on_release()
 
     def forget(self, number: int) -> None:
         """Drop the mapping of a segment that its owner retired."""

@@ -13,7 +13,15 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from monarch._transport.segments import OwnSegment, PeerSegments, SegmentPlacement, SegmentPool
+from monarch._transport import interrupts
+from monarch._transport.segments import (
+    OwnSegment,
+    PeerSegments,
+    SegmentPlacement,
+    SegmentPool,
+    collect_dead_views,
+    dead_views,
+)
 from monarch.wire.codec import (
     HEADER,
     UPKEEP,
@@ -45,6 +53,8 @@ class _Entry:
 class StreamConnection:
     """Frames over a connected stream socket; implements `monarch.abc.Connection`."""
 
+    put_off = dead_views
+
     def __init__(self, sock: socket.socket, pool: SegmentPool) -> None:
         sock.setblocking(False)
         self._socket, self._pool = sock, pool
@@ -59,7 +69,7 @@ class StreamConnection:
         self._announced: set[int] = set()
         self._lent: Counter[int] = Counter()
         self._retired: deque[int] = deque()
-        self._peer_segments = PeerSegments(self._ask_to_write)
+        self._peer_segments = PeerSegments()
         self._view = memoryview(bytearray(_READ))
         self._filled = 0
         self._descriptors: deque[int] = deque()
@@ -76,10 +86,6 @@ class StreamConnection:
 
     # ---- output
 
-    def _ask_to_write(self) -> None:
-        if not self._closed:
-            self.on_backlog(True)
-
     def greet(self, hello: Hello) -> None:
         """Say who this process is, with the next frame."""
         self._hello = hello
@@ -88,20 +94,29 @@ class StreamConnection:
         """Queue a message and write what the peer can take now (see `monarch.abc.Connection`)."""
         if self._closed:
             raise ConnectionError("the connection to the peer is closed")
-        if not hold and not message.buffers and not self._has_output() and self._writing.acquire(False):
-            # The usual case: nobody else is writing, and the socket takes it all.
-            try:
-                self._rest = memoryview(message.frame())
-                self._write_rest()
-            finally:
-                self._writing.release()
-            if self._queue:
-                self.flush()
-            return
-        self._queue.append(_Entry(message.envelope, self._segments_of(message), shared))
-        self._queued += len(message.envelope)
-        if not hold:
-            self.flush()
+        held = interrupts.hold()
+        try:
+            if hold or message.buffers or self._has_output() or not self._send_at_once(message):
+                self._queue.append(_Entry(message.envelope, self._segments_of(message), shared))
+                self._queued += len(message.envelope)
+                if not hold:
+                    self._flush()
+        finally:
+            if held:
+                interrupts.let_go()
+
+    def _send_at_once(self, message: Message) -> bool:
+        """Write a lone message: nobody else is writing, and most often the socket takes it all."""
+        if not self._writing.acquire(False):
+            return False
+        try:
+            self._rest = memoryview(message.frame())
+            self._write_rest()
+        finally:
+            self._writing.release()
+        if self._queue:
+            self._flush()
+        return True
 
     def _segments_of(self, message: Message) -> Sequence[OwnSegment]:
         if not message.buffers:
@@ -115,6 +130,14 @@ class StreamConnection:
 
     def flush(self) -> None:
         """Write as much as the socket takes, unless another thread is writing: that one does it then."""
+        held = interrupts.hold()
+        try:
+            self._flush()
+        finally:
+            if held:
+                interrupts.let_go()
+
+    def _flush(self) -> None:
         while self._has_output() and not self._blocked and self._writing.acquire(False):
             try:
                 self._write()
@@ -124,11 +147,13 @@ class StreamConnection:
     def drain(self) -> None:
         """Go on writing, since the socket takes output again."""
         self._blocked = False
-        self.flush()
+        self._flush()
         if not self._blocked:
             self.on_backlog(False)
 
     def _has_output(self) -> bool:
+        if dead_views:
+            collect_dead_views()
         pending = (
             self._queue
             or self._rest is not None

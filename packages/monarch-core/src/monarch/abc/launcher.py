@@ -27,9 +27,12 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: exactly one of `exit_code` and `signal` is set, or neither if nobody saw it."""
+    """How a process ended: exactly one of `exit_code` and `signal` is set, or neither if nobody saw it.
 
-    pid: int
+    `pid` is None if it was never started.
+    """
+
+    pid: int | None
     exit_code: int | None = None
     signal: int | None = None
 

@@ -7,7 +7,7 @@ to do. A transport whose library has no descriptor to offer hands out an eventfd
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ class Connection(Protocol):
 
     on_backlog: Callable[[bool], None]
     """Called with True when output had to be kept back, with False when it is all written."""
+
+    put_off: Sized
+    """Not empty while `flush` has something to write that nobody asked for. Connections may share it."""
 
     peer_hello: Hello | None
     """Who the peer is, once its first frame has been received."""
