@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monarch._runtime.ordering import Numbering, Ordering, number_for
+from monarch._transport.segments import SegmentPool
 from monarch.actor import Actor, Port, endpoint, this_host
 
 SIZE = 4
@@ -218,3 +219,17 @@ def test_large_and_small_messages_keep_their_order(grid):
     for number in range(40):
         one.note.broadcast(number, loads[number % 2])
     assert [number for number, _ in one.take.call_one().get(timeout=30)] == [*range(40)]
+
+
+@pytest.mark.parametrize("error", [OSError(24, "too many open files"), KeyboardInterrupt()], ids=repr)
+def test_a_message_that_could_not_be_sent_leaves_no_gap(procs, monkeypatch, error):
+    def fail(*args: Any) -> None:
+        raise error
+
+    one = procs.slice(gpus=0).spawn("log", Log)
+    one.note.call_one("before").get(timeout=30)
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentPool, "place", fail)
+        with pytest.raises(type(error)):
+            one.note.broadcast(os.urandom(1 << 20))
+    assert one.take.call_one().get(timeout=5) == ["before"]

@@ -127,8 +127,16 @@ def interrupt():
     while not stop.wait(0.003):
         signal.pthread_kill(main, signal.SIGINT)
 
+def whatever_comes(action):
+    while True:
+        try:
+            return action()
+        except KeyboardInterrupt:
+            pass
+
 sent, interrupted = [], 0
-threading.Thread(target=interrupt, daemon=True).start()
+interrupter = threading.Thread(target=interrupt)
+interrupter.start()
 for number in range(20_000):
     try:
         log.note.broadcast(number)
@@ -137,19 +145,9 @@ for number in range(20_000):
         interrupted += 1
     if interrupted >= 100:
         break
-while True:
-    try:
-        stop.set()
-        break
-    except KeyboardInterrupt:
-        pass
-time.sleep(0.01)
-for _ in range(2):
-    try:
-        got = log.take.call_one().get(timeout=15)
-        break
-    except KeyboardInterrupt:
-        pass
+whatever_comes(stop.set)
+whatever_comes(interrupter.join)
+got = whatever_comes(lambda: log.take.call_one().get(timeout=15))
 print(got == sorted(got), set(sent) <= set(got), interrupted > 0)
 """
     )

@@ -17,6 +17,8 @@ from monarch.errors import DeadlockError, MeshClosed
 R = TypeVar("R")
 P = ParamSpec("P")
 
+_LONGEST = 2e6  # seconds; epoll counts milliseconds in 31 bits
+
 
 class Future(Generic[R]):
     """The result of an operation that started when it was called.
@@ -129,7 +131,7 @@ def _checked(timeout: float) -> float:
         raise ValueError(f"timeout takes seconds or None, not {timeout!r}")
     if math.isnan(timeout) or timeout < 0:
         raise ValueError(f"timeout must be at least 0 seconds, not {timeout!r}")
-    return min(timeout, 1e9)
+    return min(timeout, _LONGEST)
 
 
 def _wait(promise: Promise, timeout: float | None) -> None:

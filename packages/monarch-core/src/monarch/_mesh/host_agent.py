@@ -17,13 +17,15 @@ from monarch._mesh.command import BootstrapCommand, resolve_binding
 from monarch._runtime import here
 from monarch._runtime.client import folder_of, new_address
 from monarch._runtime.process import Process as Runtime
+from monarch._runtime.promise import Promise
+from monarch._runtime.sending import ask_processes
 from monarch._runtime.supervision import MeshFailure
 from monarch._transport.reactor import Waiter
 from monarch.abc import Exit, LaunchSpec, Listener, Process
 from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError
 from monarch.plugins import launcher_for, transport_for
 from monarch.shape import Extent
-from monarch.wire.codec import SHUTDOWN, Envelope
+from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class _Running:
     owner_process: str
     owner: bytes
     process: Process | None = None
+    first_word: Promise | None = None
     stopping: str | None = None
     on_end: list[Callable[[], None]] = field(default_factory=list)
 
@@ -119,6 +122,7 @@ class HostAgent(Actor):
             os.close(descriptor)
         running.listener.release()
         self._runtime.reactor.watch(running.process.fileno(), lambda events: self._on_exit(running))
+        running.first_word = ask_processes(self._runtime, (running.address,), Envelope(kind=STATUS), len)
         self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
 
     def _spec(
@@ -139,7 +143,7 @@ class HostAgent(Actor):
         )
 
     def _check_started(self, running: _Running) -> None:
-        if running.process is None or self._runtime.network.knows(running.address):
+        if running.process is None or running.first_word is None or running.first_word.settled:
             return
         seconds = config.get("proc_start_timeout")
         error = ProcessDied(

@@ -38,7 +38,6 @@ def main() -> None:
     process.on_shutdown = lambda: _shut_down(process)
     here.put(process)
     _unpack(process, boot.parcel)
-    process.network.introduce(boot.agent)
     process.reactor.stand_by()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -151,7 +151,8 @@ class ThreadLane:
             args, kwargs, port = cell.arguments(work, spec)
             result = spec.function(cell.actor, *args, **kwargs)
             if envelope.port and port is None:
-                hold = bool(cell.queue)
+                # After large arguments, too: once they are gone, their release travels with the answer.
+                hold = bool(cell.queue or work.buffers)
                 cell.process.reply(work, context.message_rank.rank, result, name, hold)
                 if hold:
                     self._held.add(work.peer)

@@ -74,16 +74,6 @@ class Network:
         self._peers[address] = peer
         return peer
 
-    def introduce(self, address: str) -> None:
-        """Connect to a process and say who this one is, without a message."""
-        connection = self.peer(address).connection
-        if connection is not None:
-            connection.flush()
-
-    def knows(self, address: str) -> bool:
-        """Whether a process has been heard of: it connected here, or was connected to."""
-        return address in self._peers
-
     def was_awaited(self, address: str) -> bool:
         """Whether calls of this process waited for the one at `address` when it was lost, or still do."""
         peer = self._peers.get(address)
@@ -101,9 +91,9 @@ class Network:
         self._links.add(link)
         link.connection.on_backlog = partial(self._on_backlog, link, descriptor)
         self._reactor.watch(descriptor, partial(self._ready, link))
-        self._reactor.before_sleep(link.connection.put_off, self._flush_all)
+        self._reactor.before_sleep(link.connection.put_off, self._write_put_off)
 
-    def _flush_all(self) -> None:
+    def _write_put_off(self) -> None:
         for link in list(self._links):
             link.connection.flush()
 

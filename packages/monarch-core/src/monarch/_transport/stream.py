@@ -94,6 +94,8 @@ class StreamConnection:
         """Queue a message and write what the peer can take now (see `monarch.abc.Connection`)."""
         if self._closed:
             raise ConnectionError("the connection to the peer is closed")
+        if dead_views:
+            collect_dead_views()
         held = interrupts.hold()
         try:
             if hold or message.buffers or self._has_output() or not self._send_at_once(message):
@@ -130,6 +132,7 @@ class StreamConnection:
 
     def flush(self) -> None:
         """Write as much as the socket takes, unless another thread is writing: that one does it then."""
+        collect_dead_views()
         held = interrupts.hold()
         try:
             self._flush()
@@ -152,8 +155,6 @@ class StreamConnection:
             self.on_backlog(False)
 
     def _has_output(self) -> bool:
-        if dead_views:
-            collect_dead_views()
         pending = (
             self._queue
             or self._rest is not None
