@@ -84,9 +84,9 @@ class Cell:
         """The endpoint in progress waits for something."""
         self._ordering: Ordering[Work] = Ordering()
         self._lock = threading.Lock()
-        self._withdrawn: set[tuple[bytes, int]] = set()
-        self._views: dict[bytes, Context] = {}
-        self._specs: dict[str, EndpointSpec] = {}
+        self.withdrawn: set[tuple[bytes, int]] = set()
+        self.contexts: dict[bytes, Context] = {}
+        self.specs: dict[str, EndpointSpec] = {}
         self._lane = LoopLane(self) if header.on_loop else ThreadLane(self)
 
     # ---- the mailbox; called by whichever thread reads the sockets
@@ -112,16 +112,16 @@ class Cell:
                 if isinstance(work, Work):
                     envelope = work.envelope
                     if envelope.port == port and envelope.sender == sender and envelope.kind == MESSAGE:
-                        self._withdrawn.add((sender, port))
+                        self.withdrawn.add((sender, port))
 
     def is_withdrawn(self, work: Work) -> bool:
         """Whether the sender withdrew the message."""
-        if not self._withdrawn:
+        if not self.withdrawn:
             return False
         key = (work.envelope.sender, work.envelope.port)
-        if key not in self._withdrawn:
+        if key not in self.withdrawn:
             return False
-        self._withdrawn.discard(key)
+        self.withdrawn.discard(key)
         return True
 
     def _push(self, script: Script, *, first: bool = False) -> None:
@@ -133,23 +133,23 @@ class Cell:
 
     def context_of(self, view: bytes) -> Context:
         """Return the context of a message addressed to this part of the mesh."""
-        context = self._views.get(view)
+        context = self.contexts.get(view)
         if context is None:
-            if len(self._views) > _KNOWN_VIEWS:
-                self._views.clear()
+            if len(self.contexts) > _KNOWN_VIEWS:
+                self.contexts.clear()
             shape = decode_view(view)
             point = Point(shape.ndslice.index(self.base_rank), shape.extent)
-            context = self._views[view] = Context(self.identity, point)
+            context = self.contexts[view] = Context(self.identity, point)
         return context
 
     def rank_in(self, work: Work) -> int:
         """Return this actor's rank within the part of the mesh that a message is addressed to."""
         return self.context_of(work.envelope.view).message_rank.rank
 
-    def spec(self, work: Work) -> EndpointSpec | None:
+    def find_spec(self, work: Work) -> EndpointSpec | None:
         """Return how the endpoint is called; None if the message has been answered instead."""
         name = work.envelope.endpoint
-        spec = self._specs.get(name)
+        spec = self.specs.get(name)
         if spec is not None:
             return spec
         if name == READY:
@@ -159,7 +159,7 @@ class Cell:
         if spec is None:
             self.raised(work, AttributeError(f"{self.header.class_name} has no endpoint {name!r}"), None)
             return None
-        self._specs[name] = spec
+        self.specs[name] = spec
         return spec
 
     def arguments(

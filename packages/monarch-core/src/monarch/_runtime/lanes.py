@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Coroutine
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_MANY = 64  # messages handled in less than a look of the stand-by thread are no reason for it to lead
 _QUICK = 100e-6  # a handler known to be this quick (seconds) may run before the last reply is written
 
 
@@ -83,9 +85,13 @@ class ThreadLane:
         queue = cell.queue
         while True:
             waiter.reset()
+            handled = 0
             try:
                 while queue:
                     self._perform(queue.popleft())
+                    handled += 1
+                    if not handled % _MANY:
+                        reactor.back_soon()
             except Exception as error:  # an error of ours: the actor ends, and whoever waits for it hears
                 _log.exception("actor %s rank %d met an internal error", cell.header.name, cell.rank)
                 cell.abort(f"an internal error: {error!r}")
@@ -127,12 +133,12 @@ class ThreadLane:
 
     def _message(self, work: Work) -> None:
         cell, envelope = self._cell, work.envelope
-        if cell.is_withdrawn(work):
+        name = envelope.endpoint
+        if cell.withdrawn and cell.is_withdrawn(work):
             return
-        spec = cell.spec(work)
+        spec = cell.specs.get(name) or cell.find_spec(work)
         if spec is None:
             return
-        name = envelope.endpoint
         if self._held and self._durations.get(name, 1.0) > _QUICK:
             self._flush()
         if spec.is_async:
@@ -142,13 +148,17 @@ class ThreadLane:
             else:
                 self._await(_handle(cell, work, spec, concurrent=False))
             return
-        context = cell.context_of(envelope.view)
+        view = envelope.view
+        context = cell.contexts.get(view) or cell.context_of(view)
         current.set(context)
         began = time.perf_counter()
         cell.handling = (name, began)
         port = None
         try:
-            args, kwargs, port = cell.arguments(work, spec)
+            if work.buffers or spec.explicit_port:
+                args, kwargs, port = cell.arguments(work, spec)
+            else:
+                args, kwargs = pickle.loads(envelope.body)
             result = spec.function(cell.actor, *args, **kwargs)
             if envelope.port and port is None:
                 # After large arguments, too: once they are gone, their release travels with the answer.
@@ -218,7 +228,7 @@ class LoopLane:
         kind = work.envelope.kind
         if kind != MESSAGE:
             await self._run(cell.create(work) if kind == SPAWN else cell.stop(work))
-        elif not cell.is_withdrawn(work) and (spec := cell.spec(work)):
+        elif not cell.is_withdrawn(work) and (spec := cell.find_spec(work)):
             if spec.concurrent:
                 _start_concurrent(cell, work, spec)
             else:

@@ -6,6 +6,7 @@ receiver holds early ones back. Each pair has its own order, and no pair waits f
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -52,11 +53,19 @@ class Numbering:
         self._own = {rank: own - least for rank, own in self._own.items() if own > least}
 
 
-def number_for(rank: int, number: int, exceptions: Sequence[int]) -> int:
-    """Return the number that `Numbering.take` gave to `rank`."""
-    for index in range(0, len(exceptions), 2):
-        if exceptions[index] == rank:
-            return exceptions[index + 1]
+_PAIR = struct.Struct("<QQ")
+
+
+def encode_exceptions(exceptions: Sequence[int]) -> bytes:
+    """Return the pairs that `Numbering.take` gave, as they travel."""
+    return struct.pack(f"<{len(exceptions)}Q", *exceptions)
+
+
+def number_for(rank: int, number: int, exceptions: bytes) -> int:
+    """Return the number that `Numbering.take` gave to `rank`, from the exceptions as they travelled."""
+    for other, own_number in _PAIR.iter_unpack(exceptions):
+        if other == rank:
+            return int(own_number)
     return number
 
 

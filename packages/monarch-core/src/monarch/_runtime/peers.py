@@ -44,19 +44,21 @@ class Peer:
         self.blocked: list[Waiter] = []
         """Threads that wait for the connection to take output again."""
 
+    def is_full(self) -> bool:
+        """Whether so much is queued for the peer that senders have to wait."""
+        connection = self.connection
+        return connection is not None and connection.backlog() >= _BACKLOG
+
     def wait_for_room(self, reactor: Reactor) -> None:
         """Block while more than 64 MiB are queued for the peer.
 
         Raises:
             TransportError: if it took nothing for as long as `message_delivery_timeout`.
         """
-        connection = self.connection
-        if connection is None or connection.backlog() < _BACKLOG:
-            return
         waiter = Waiter()
         self.blocked.append(waiter)
         seconds = config.get("message_delivery_timeout")
-        if connection.backlog() >= _BACKLOG and not reactor.wait(waiter, seconds):
+        if self.is_full() and not reactor.wait(waiter, seconds):
             raise TransportError(
                 f"the process at {self.address} has taken no message for {seconds} s "
                 f"and {_BACKLOG >> 20} MiB wait; send less at once, or raise the setting "

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from monarch._runtime.context import Context, Instance, current
+from monarch._runtime.ordering import encode_exceptions
 from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import Pickled
 from monarch._runtime.ports import Gather, InArrivalOrder, OneAnswer, Sink
@@ -88,10 +89,11 @@ class _Route:
         """Send one message. Its answers go to `port`; who is gone answers there at once, with the reason."""
         peers = self.peers
         for peer in peers:
-            peer.wait_for_room(self.process.reactor)
+            if peer.is_full():
+                peer.wait_for_room(self.process.reactor)
         number, exceptions = self.numbering.take(self.ranks)
         if exceptions:
-            fields["sequence_exceptions"] = exceptions
+            fields["sequence_exceptions"] = encode_exceptions(exceptions)
         if content.buffers:
             fields["buffer_sizes"] = content.sizes()
             fields["body_in_buffer"] = content.body_in_buffer

@@ -143,6 +143,10 @@ class Reactor:
                 self._follow(waiter, deadline)
         return True
 
+    def back_soon(self) -> None:
+        """Say that the calling thread, which is busy for a moment, will lead again: no need to stand in."""
+        self._terms += 1
+
     def _follow(self, waiter: Waiter, deadline: float | None) -> None:
         """Sleep until signalled, or, if eager, until promoted to lead."""
         if waiter.eager:

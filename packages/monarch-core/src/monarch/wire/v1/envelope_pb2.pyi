@@ -107,6 +107,10 @@ class Envelope(_message.Message):
     """Identity of the sending actor: that of its mesh, and its rank in four bytes, little endian."""
     sequence: _builtins.int
     """Number of this message in the order of (sender, receiver)."""
+    sequence_exceptions: _builtins.bytes
+    """Pairs (rank, number) for the ranks of a cast whose number is not `sequence`, eight bytes little
+    endian each. Most messages have none, and asking for empty bytes costs less than for a list.
+    """
     endpoint: _builtins.str
     """Name of the endpoint."""
     view: _builtins.bytes
@@ -124,10 +128,6 @@ class Envelope(_message.Message):
     header: _builtins.bytes
     """What this process needs to know before it opens the body: who owns a new actor, and the like."""
     @_builtins.property
-    def sequence_exceptions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Pairs (rank, number) for the ranks of a cast whose number is not `sequence`."""
-
-    @_builtins.property
     def buffer_sizes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Sizes in bytes of the out-of-band buffers, in order."""
 
@@ -138,7 +138,7 @@ class Envelope(_message.Message):
         actor: _builtins.bytes = ...,
         sender: _builtins.bytes = ...,
         sequence: _builtins.int = ...,
-        sequence_exceptions: _abc.Iterable[_builtins.int] | None = ...,
+        sequence_exceptions: _builtins.bytes = ...,
         endpoint: _builtins.str = ...,
         view: _builtins.bytes = ...,
         port: _builtins.int = ...,
