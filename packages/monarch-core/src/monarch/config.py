@@ -57,7 +57,7 @@ class Setting:
                 f"setting {self.name!r} takes {wanted}, not {type(value).__name__}: {value!r}"
             )
         number = self.kind(value)
-        if number < 0:
+        if not number >= 0:  # so that not-a-number is refused, too
             raise ConfigError(f"setting {self.name!r} must not be negative: {value!r}")
         return number
 

@@ -64,6 +64,12 @@ def _start_concurrent(cell: Cell, work: Work, spec: EndpointSpec) -> None:
     task.add_done_callback(cell.tasks.discard)
 
 
+async def _begin_concurrent(cell: Cell, work: Work, spec: EndpointSpec) -> None:
+    """Start a concurrent endpoint and let it come to its first wait, before the next message is handled."""
+    _start_concurrent(cell, work, spec)
+    await asyncio.sleep(0)
+
+
 class ThreadLane:
     """A thread for one actor."""
 
@@ -144,7 +150,7 @@ class ThreadLane:
         if spec.is_async:
             self._flush()
             if spec.concurrent:
-                cell.process.loop.call_soon_threadsafe(_start_concurrent, cell, work, spec)
+                self._await(_begin_concurrent(cell, work, spec))
             else:
                 self._await(_handle(cell, work, spec, concurrent=False))
             return

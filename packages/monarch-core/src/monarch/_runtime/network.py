@@ -178,6 +178,14 @@ class Network:
                 self._give_up(port, awaited, peer, error)
         self._forget_old()
 
+    def answered_elsewhere(self, port: int, rank: int) -> None:
+        """An answer came from another process than was asked: who was asked no longer owes it."""
+        for peer in list(self._peers.values()):
+            awaited = peer.pending.get(port)
+            if awaited is not None:
+                awaited.peer_at(rank).pending.pop(port, None)
+                return
+
     def no_answer(self, peer: Peer, port: int) -> None:
         """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
         if peer.error is not None and (awaited := peer.pending.pop(port, None)) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 Work = TypeVar("Work")
@@ -27,25 +27,21 @@ class Numbering:
         self._own: dict[int, int] = {}
         self._lock = threading.Lock()
 
-    def take(self, ranks: Sequence[int]) -> tuple[int, Sequence[int]]:
-        """Return the next number for `ranks`: one for most, and (rank, number) pairs for the others."""
+    def take(self, ranks: Sequence[int]) -> tuple[int, bytes]:
+        """Return the next number for `ranks`, and as bytes the (rank, number) pairs of those that differ."""
         with self._lock:
+            number, own = self._base, self._own
             if len(ranks) == self._size:
-                number, own = self._base, self._own
                 self._base += 1
-                return number, [x for rank in own for x in (rank, number + own[rank])] if own else ()
-            number = self._base
-            exceptions: list[int] = []
+                return number, _encode((rank, number + own[rank]) for rank in own) if own else b""
+            exceptions = [(rank, number + own[rank]) for rank in ranks if rank in own]
             for rank in ranks:
-                own_number = self._own.get(rank, 0)
-                self._own[rank] = own_number + 1
-                if own_number:
-                    exceptions += (rank, number + own_number)
-            if len(self._own) == self._size:
+                own[rank] = own.get(rank, 0) + 1
+            if len(own) == self._size:
                 self._level()
         if len(ranks) == 1 and exceptions:
-            return exceptions[1], ()
-        return number, exceptions
+            return exceptions[0][1], b""
+        return number, _encode(exceptions)
 
     def _level(self) -> None:
         least = min(self._own.values())
@@ -56,13 +52,12 @@ class Numbering:
 _PAIR = struct.Struct("<QQ")
 
 
-def encode_exceptions(exceptions: Sequence[int]) -> bytes:
-    """Return the pairs that `Numbering.take` gave, as they travel."""
-    return struct.pack(f"<{len(exceptions)}Q", *exceptions)
+def _encode(exceptions: Iterable[tuple[int, int]]) -> bytes:
+    return b"".join(_PAIR.pack(*pair) for pair in exceptions)
 
 
 def number_for(rank: int, number: int, exceptions: bytes) -> int:
-    """Return the number that `Numbering.take` gave to `rank`, from the exceptions as they travelled."""
+    """Return the number that `Numbering.take` gave to `rank`."""
     for other, own_number in _PAIR.iter_unpack(exceptions):
         if other == rank:
             return int(own_number)

@@ -23,6 +23,9 @@ Buffers = Sequence[Sequence[bytes | memoryview]]
 class Awaited(Protocol):
     """A message that is to be answered."""
 
+    def peer_at(self, rank: int) -> Peer:
+        """Return the peer whose answer as `rank` is awaited."""
+
     def lost(self, peer: Peer, error: SupervisionError) -> tuple[int, SupervisionError]:
         """Return the rank whose answer will not come, and the error as its caller should see it."""
 
@@ -64,6 +67,11 @@ class Peer:
                 f"and {_BACKLOG >> 20} MiB wait; send less at once, or raise the setting "
                 "'message_delivery_timeout'"
             )
+
+    def place(self, message: Message) -> None:
+        """Do what sending may fail at, before the message gets its number."""
+        if self.connection is not None:
+            self.connection.place(message)
 
     def send(self, message: Message, *, shared: bool = False) -> bool:
         """Send an encoded message; False if the peer is gone, which its pending calls hear separately."""

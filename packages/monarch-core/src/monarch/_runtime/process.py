@@ -156,12 +156,14 @@ class Process:
 
     def _reply(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         port = envelope.port
-        peer.pending.pop(port, None)
+        if peer.pending.pop(port, None) is None:
+            self.network.answered_elsewhere(port, envelope.rank)
         self.ports.take(port, envelope.rank, Answer(envelope, buffers, False), False)
 
     def _error(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         port = envelope.port
-        peer.pending.pop(port, None)
+        if peer.pending.pop(port, None) is None:
+            self.network.answered_elsewhere(port, envelope.rank)
         self.ports.take(port, envelope.rank, Answer(envelope, buffers, True), True)
 
     def _spawn(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:

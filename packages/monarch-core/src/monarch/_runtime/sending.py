@@ -8,12 +8,12 @@ from itertools import count
 from typing import Any
 
 from monarch._runtime.context import Context, Instance, current
-from monarch._runtime.ordering import encode_exceptions
 from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import Pickled
 from monarch._runtime.ports import Gather, InArrivalOrder, OneAnswer, Sink
 from monarch._runtime.process import Process
 from monarch._runtime.promise import Promise
+from monarch._transport import interrupts
 from monarch.errors import SupervisionError
 from monarch.shape import Shape
 from monarch.wire.codec import CANCEL, MESSAGE, Envelope, Message, encode_view
@@ -91,22 +91,38 @@ class _Route:
         for peer in peers:
             if peer.is_full():
                 peer.wait_for_room(self.process.reactor)
-        number, exceptions = self.numbering.take(self.ranks)
-        if exceptions:
-            fields["sequence_exceptions"] = encode_exceptions(exceptions)
+        message = Message(b"", content.buffers)
         if content.buffers:
             fields["buffer_sizes"] = content.sizes()
             fields["body_in_buffer"] = content.body_in_buffer
-        own = Envelope(sequence=number, port=port, body=content.body, **fields).SerializeToString()
-        message = Message(self.prefix + own, content.buffers)
-        shared = len(peers) > 1 and bool(content.buffers)
+            for peer in peers:
+                peer.place(message)
+        # From here on nothing may fail: a number that is not sent would be waited for.
+        held = interrupts.hold()
+        try:
+            self._send(message, content.body, port, fields)
+        finally:
+            if held:
+                interrupts.let_go()
+            message.close()
+
+    def _send(self, message: Message, body: bytes, port: int, fields: dict[str, Any]) -> None:
+        number, exceptions = self.numbering.take(self.ranks)
+        if exceptions:
+            fields["sequence_exceptions"] = exceptions
+        own = Envelope(sequence=number, port=port, body=body, **fields)
+        message.envelope = self.prefix + own.SerializeToString()
+        shared = len(self.peers) > 1 and bool(message.buffers)
         waiting = port and "reply_to" not in fields
-        for peer in peers:
+        for peer in self.peers:
             if waiting:
                 peer.pending[port] = self
             if not peer.send(message, shared=shared) and waiting:
                 self.process.network.no_answer(peer, port)
-        message.close()
+
+    def peer_at(self, rank: int) -> Peer:
+        """Return the peer that was asked for the answer of this position."""
+        return self.peers[self.positions.index(rank)]
 
     def lost(self, peer: Peer, error: SupervisionError) -> tuple[int, SupervisionError]:
         """Return the position whose answer will not come, and the error as its caller should see it."""
@@ -160,14 +176,16 @@ def least_loaded(process: Process, target: Target) -> int:
 class _Call(Promise):
     """The promise of answers, which knows how to withdraw its message."""
 
-    __slots__ = ("port", "route")
+    __slots__ = ("port", "route", "together")
 
     port: int
     route: _Route
+    together: Sequence[_Call]
 
     def withdraw(self) -> None:
-        """Have the message dropped where it has not started."""
-        self.route.withdraw(self.port)
+        """Have the message dropped where it has not started, once nobody wants any of its answers."""
+        if all(call.settled for call in self.together):
+            self.route.withdraw(self.port)
 
 
 def call_one(
@@ -204,17 +222,21 @@ def stream(process: Process, target: Target, endpoint: str, content: Pickled) ->
 def _send(route: _Route, content: Pickled, sink: Sink, calls: Sequence[_Call]) -> None:
     port = route.process.ports.open(sink)
     for call in calls:
-        call.port, call.route, call.waits_on = port, route, route.waits_on
+        call.port, call.route, call.together, call.waits_on = port, route, calls, route.waits_on
     route.send(content, port)
 
 
 class _Question:
     """What a process is asked itself."""
 
-    __slots__ = ("_position",)
+    __slots__ = ("_peer", "_position")
 
-    def __init__(self, position: int) -> None:
-        self._position = position
+    def __init__(self, peer: Peer, position: int) -> None:
+        self._peer, self._position = peer, position
+
+    def peer_at(self, rank: int) -> Peer:
+        """Return the peer that was asked."""
+        return self._peer
 
     def lost(self, peer: Peer, error: SupervisionError) -> tuple[int, SupervisionError]:
         """Return the position asked, and the error as it is."""
@@ -231,7 +253,7 @@ def ask_processes(
         own = Envelope(port=port, rank=position)
         own.MergeFrom(question)
         peer = process.peer(address)
-        peer.pending[port] = _Question(position)
+        peer.pending[port] = _Question(peer, position)
         if not peer.post(own):
             process.network.no_answer(peer, port)
     return promise

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+_ALIGNMENT = 64  # bytes, as vector instructions like it
 _GRAIN = 64 << 10
 _KEEP_FREE = 512 << 20  # bytes of free segments kept for reuse, in this process
 _MAP_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
@@ -27,6 +28,15 @@ def _round_up(size: int) -> int:
     """Round to an eighth of the power of two below, so that sizes near each other share segments."""
     grain = max(_GRAIN, 1 << max(0, size.bit_length() - 4))
     return -(-size // grain) * grain
+
+
+def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Return where buffers of these sizes lie in the segment of their message, and the bytes they take."""
+    offsets, end = [], 0
+    for size in sizes:
+        offsets.append(end)
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return offsets, end
 
 
 class OwnSegment:
@@ -42,9 +52,8 @@ class OwnSegment:
         self._map = mmap.mmap(self.fd, size, flags=mmap.MAP_SHARED | _MAP_POPULATE)
         self.view = memoryview(self._map)
 
-    def fill(self, chunks: Sequence[bytes | memoryview]) -> None:
-        """Copy the chunks one after the other to the front of the segment."""
-        offset = 0
+    def fill(self, offset: int, chunks: Sequence[bytes | memoryview]) -> None:
+        """Copy the chunks one after the other to `offset` of the segment."""
         for chunk in chunks:
             view = memoryview(chunk).cast("B")
             self.view[offset : offset + view.nbytes] = view
@@ -68,18 +77,20 @@ class SegmentPool:
         self._free_bytes = 0
 
     def place(self, buffers: Sequence[Sequence[bytes | memoryview]]) -> SegmentPlacement:
-        """Copy buffers into segments, one each, held until the placement is closed."""
-        return SegmentPlacement(self, [self._take(chunks) for chunks in buffers])
+        """Copy the buffers of one message into one segment, held until the placement is closed."""
+        offsets, total = layout([sum(memoryview(chunk).nbytes for chunk in chunks) for chunks in buffers])
+        segment = self._take(_round_up(total))
+        for offset, chunks in zip(offsets, buffers):
+            segment.fill(offset, chunks)
+        return SegmentPlacement(self, segment)
 
-    def _take(self, chunks: Sequence[bytes | memoryview]) -> OwnSegment:
-        capacity = _round_up(sum(memoryview(chunk).nbytes for chunk in chunks))
+    def _take(self, capacity: int) -> OwnSegment:
         with self._lock:
             free = self._free[capacity]
             segment = free.pop() if free else None
             if segment:
                 self._free_bytes -= capacity
         segment = segment or OwnSegment(next(self._ids), capacity)
-        segment.fill(chunks)
         segment.readers = 1
         with self._lock:
             self._used[segment.id] = segment
@@ -115,15 +126,14 @@ class SegmentPool:
 
 
 class SegmentPlacement:
-    """The segments that hold the buffers of one message."""
+    """The segment that holds the buffers of one message."""
 
-    def __init__(self, pool: SegmentPool, segments: list[OwnSegment]) -> None:
-        self._pool, self.segments = pool, segments
+    def __init__(self, pool: SegmentPool, segment: OwnSegment) -> None:
+        self._pool, self.segment = pool, segment
 
     def close(self) -> None:
-        """Drop the sender's hold; the segments come back when the readers are done."""
-        for segment in self.segments:
-            self._pool.release(segment.id)
+        """Drop the sender's hold; the segment comes back when the readers are done."""
+        self._pool.release(self.segment.id)
 
 
 dead_views: deque[weakref.ref[Any]] = deque()
@@ -131,17 +141,28 @@ dead_views: deque[weakref.ref[Any]] = deque()
 ours may run, since it could be anywhere, with any lock held, or be cut short by Ctrl-C."""
 
 # By the identity of the reference: its hash would be that of the view, which has none.
-_views: dict[int, tuple[weakref.ref[Any], deque[int], int]] = {}
+_views: dict[int, tuple[weakref.ref[Any], _Loan]] = {}
+
+
+class _Loan:
+    """The segment of one message, as long as some of its buffers are looked at."""
+
+    __slots__ = ("left", "number", "released")
+
+    def __init__(self, released: deque[int], number: int, left: int) -> None:
+        self.released, self.number, self.left = released, number, left
 
 
 def collect_dead_views() -> None:
     """Note for each peer which of its segments are no longer read here."""
     while dead_views:
         try:
-            _, released, number = _views.pop(id(dead_views.popleft()))
+            _, loan = _views.pop(id(dead_views.popleft()))
         except IndexError:  # another thread was faster
             return
-        released.append(number)
+        loan.left -= 1
+        if not loan.left:
+            loan.released.append(loan.number)
 
 
 class PeerSegments:
@@ -156,19 +177,28 @@ class PeerSegments:
         """Take over the descriptor of a segment of `size` bytes."""
         self._segments[number] = (fd, size, None)
 
-    def view(self, number: int, size: int, copy_on_write: bool) -> memoryview:
-        """Return `size` writable bytes at the front of a segment, released when their last view dies."""
+    def views(self, number: int, sizes: Sequence[int], copy_on_write: bool) -> list[memoryview]:
+        """Return the writable buffers of one message; the segment is released when the last of them dies.
+
+        Raises:
+            LookupError: if the segment was not announced.
+            ValueError: if the buffers do not fit in it.
+        """
         fd, capacity, mapped = self._segments[number]
         if copy_on_write:
             mapped = mmap.mmap(fd, capacity, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
         elif mapped is None:
             mapped = mmap.mmap(fd, capacity, flags=mmap.MAP_SHARED)
             self._segments[number] = (fd, capacity, mapped)
-        # A ctypes array is the one exporter of the buffer protocol that can be watched by a weak reference.
-        array = (ctypes.c_ubyte * size).from_buffer(mapped)
-        reference = weakref.ref(array, dead_views.append)
-        _views[id(reference)] = (reference, self.released, number)
-        return memoryview(array).cast("B")
+        loan = _Loan(self.released, number, len(sizes))
+        views = []
+        for offset, size in zip(layout(sizes)[0], sizes):
+            # A ctypes array is the one exporter of the buffer protocol that a weak reference can watch.
+            array = (ctypes.c_ubyte * size).from_buffer(mapped, offset)
+            reference = weakref.ref(array, dead_views.append)
+            _views[id(reference)] = (reference, loan)
+            views.append(memoryview(array).cast("B"))
+        return views
 
     def forget(self, number: int) -> None:
         """Drop the mapping of a segment that its owner retired."""

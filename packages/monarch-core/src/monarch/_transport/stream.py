@@ -38,16 +38,17 @@ _READ = 256 << 10
 _FRAME_BYTES = 256 << 10  # soft limit of a frame
 _FRAME_ENVELOPES = 512
 _FRAME_DESCRIPTORS = 64  # the kernel takes at most 253 in one message
+_GREATEST_FRAME = 64 << 20  # bytes; what is large travels beside the frames
 _ANCILLARY = socket.CMSG_SPACE(_FRAME_DESCRIPTORS * 4)
 
 
 class _Entry:
-    """A queued message: its envelope and the segments that hold its buffers."""
+    """A queued message: its envelope and the segment that holds its buffers, if it has any."""
 
-    __slots__ = ("envelope", "segments", "shared")
+    __slots__ = ("envelope", "segment", "shared")
 
-    def __init__(self, envelope: bytes, segments: Sequence[OwnSegment], shared: bool) -> None:
-        self.envelope, self.segments, self.shared = envelope, segments, shared
+    def __init__(self, envelope: bytes, segment: OwnSegment | None, shared: bool) -> None:
+        self.envelope, self.segment, self.shared = envelope, segment, shared
 
 
 class StreamConnection:
@@ -99,7 +100,7 @@ class StreamConnection:
         held = interrupts.hold()
         try:
             if hold or message.buffers or self._has_output() or not self._send_at_once(message):
-                self._queue.append(_Entry(message.envelope, self._segments_of(message), shared))
+                self._queue.append(_Entry(message.envelope, self._segment_of(message), shared))
                 self._queued += len(message.envelope)
                 if not hold:
                     self._flush()
@@ -120,15 +121,19 @@ class StreamConnection:
             self._flush()
         return True
 
-    def _segments_of(self, message: Message) -> Sequence[OwnSegment]:
-        if not message.buffers:
-            return ()
-        if message.placement is None:
+    def place(self, message: Message) -> None:
+        """Copy the buffers of a message to where the peer finds them (see `monarch.abc.Connection`)."""
+        if message.buffers and message.placement is None:
             message.placement = self._pool.place(message.buffers)
+
+    def _segment_of(self, message: Message) -> OwnSegment | None:
+        if not message.buffers:
+            return None
+        self.place(message)
         assert isinstance(message.placement, SegmentPlacement)
-        for segment in message.placement.segments:
-            self._pool.hold(segment)
-        return message.placement.segments
+        segment = message.placement.segment
+        self._pool.hold(segment)
+        return segment
 
     def flush(self) -> None:
         """Write as much as the socket takes, unless another thread is writing: that one does it then."""
@@ -197,12 +202,13 @@ class StreamConnection:
         descriptors: list[int] = []
         size, queue = 0, self._queue
         while queue and size < _FRAME_BYTES and len(envelopes) < _FRAME_ENVELOPES:
-            if descriptors and len(descriptors) + len(queue[0].segments) > _FRAME_DESCRIPTORS:
+            if len(descriptors) == _FRAME_DESCRIPTORS:
                 break
             entry = queue.popleft()
             envelopes.append(entry.envelope)
             size += len(entry.envelope)
-            segments += [self._lend(segment, entry.shared, descriptors) for segment in entry.segments]
+            if entry.segment is not None:
+                segments.append(self._lend(entry.segment, entry.shared, descriptors))
         self._queued -= size
         return encode_batch(envelopes, self._upkeep(segments)), descriptors
 
@@ -253,6 +259,8 @@ class StreamConnection:
             (size,) = HEADER.unpack_from(view, start)
             upkeep, size = size & UPKEEP, size & ~UPKEEP
             end = start + head + size
+            if size > _GREATEST_FRAME:
+                raise EOFError(f"the peer sent a length that no frame has: {size}")
             if end > filled:
                 if head + size > len(view):
                     self._grow(head + size, start)
@@ -287,23 +295,25 @@ class StreamConnection:
 
     def _accept(self, batch: Batch, received: list[Received]) -> None:
         """Take a batch that has more in it than envelopes."""
-        for number in batch.released:
-            self._lent[number] -= 1
-            self._pool.release(number)
-        if batch.HasField("hello"):
-            self.peer_hello = batch.hello
-        segments = iter(batch.segments)
-        for envelope in batch.envelopes:
-            sizes = envelope.buffer_sizes
-            buffers = [self._map(next(segments), size) for size in sizes] if sizes else ()
-            received.append((envelope, buffers))
-        for number in batch.retired:
-            self._peer_segments.forget(number)
+        try:
+            for number in batch.released:
+                self._lent[number] -= 1
+                self._pool.release(number)
+            if batch.HasField("hello"):
+                self.peer_hello = batch.hello
+            segments = iter(batch.segments)
+            for envelope in batch.envelopes:
+                sizes = envelope.buffer_sizes
+                received.append((envelope, self._map(next(segments), sizes) if sizes else ()))
+            for number in batch.retired:
+                self._peer_segments.forget(number)
+        except (LookupError, ValueError, OSError, StopIteration) as error:
+            raise EOFError(f"the peer names shared memory that is not there: {error!r}") from error
 
-    def _map(self, segment: Segment, size: int) -> memoryview:
+    def _map(self, segment: Segment, sizes: Sequence[int]) -> list[memoryview]:
         if segment.announced_size:
             self._peer_segments.announce(segment.id, self._descriptors.popleft(), segment.announced_size)
-        return self._peer_segments.view(segment.id, size, segment.copy_on_write)
+        return self._peer_segments.views(segment.id, sizes, segment.copy_on_write)
 
     def close(self) -> None:
         """Close at once; buffers already received stay valid."""
@@ -313,8 +323,8 @@ class StreamConnection:
         while self._descriptors:
             os.close(self._descriptors.popleft())
         for entry in self._queue:
-            for segment in entry.segments:
-                self._pool.release(segment.id)
+            if entry.segment is not None:
+                self._pool.release(entry.segment.id)
         self._queue.clear()
         for number, times in self._lent.items():
             for _ in range(times):

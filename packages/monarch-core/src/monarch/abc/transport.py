@@ -32,6 +32,13 @@ class Connection(Protocol):
     def greet(self, hello: Hello) -> None:
         """Say who this process is, ahead of everything else that is written from now on."""
 
+    def place(self, message: Message) -> None:
+        """Do what sending this message may fail at, such as finding memory for its buffers.
+
+        Raises:
+            OSError: if there is no memory, or no descriptor. Nothing of the message was sent.
+        """
+
     def send(self, message: Message, *, hold: bool = False, shared: bool = False) -> None:
         """Queue a message, and write what the peer can take now. Safe from any thread.
 
