@@ -33,7 +33,9 @@ ACTOR_IS = [
     pytest.param("threading.Event().wait()", id="waiting"),
     pytest.param("while True: pass", id="computing"),
     pytest.param("import ctypes; ctypes.PyDLL(None).sleep(600)", id="holding-the-gil"),
-    pytest.param("signal.signal(15, signal.SIG_IGN); threading.Event().wait()", id="deaf-to-SIGTERM"),
+    pytest.param(
+        "import ctypes; ctypes.CDLL(None).signal(15, 1); threading.Event().wait()", id="deaf-to-SIGTERM"
+    ),
     pytest.param("subprocess.run(['/bin/sleep', '600'])", id="waiting-for-a-child"),
 ]
 

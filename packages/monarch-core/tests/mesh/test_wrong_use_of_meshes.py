@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from monarch.actor import Actor, BootstrapCommand, HostMesh, endpoint, this_host
-from monarch.errors import MonarchError, PicklingError
+from monarch.errors import PicklingError
 
 
 class Probe(Actor):
@@ -67,9 +67,8 @@ def test_a_bootstrap_function_is_a_function():
 
 @pytest.mark.parametrize("value", [{1: "x"}, {"X": 1}])
 def test_variables_are_text(value):
-    command = BootstrapCommand("/bin/true").with_env(value)
-    with pytest.raises((TypeError, MonarchError), match="X|1"):
-        this_host().spawn_procs(bootstrap_command=command).initialized.get(20)
+    with pytest.raises(TypeError, match="variables are text, .*(X|1)"):
+        BootstrapCommand("/bin/true").with_env(value)
 
 
 @pytest.mark.parametrize("given", [object, int, Probe.pid, "Probe", None, Probe.__new__(Probe)])

@@ -20,11 +20,58 @@ _SET_MEMPOLICY = 238  # system call number on x86_64
 _MPOL_DEFAULT, _MPOL_BIND = 0, 2
 
 
+# It reads "+ group" and "- group", and when the writer is gone it kills the groups that are left.
+_KEEPER = """
+trap '' HUP INT TERM
+groups=
+while read -r sign group; do
+    left=
+    for other in $groups; do [ "$other" = "-$group" ] || left="$left $other"; done
+    groups=$left
+    [ "$sign" = "+" ] && groups="$groups -$group"
+done
+for group in $groups; do kill -s KILL -- "$group" 2>/dev/null; done
+"""
+
+
+class _Keeper:
+    """A shell that outlives us by a moment, and ends what our processes left behind.
+
+    A child dies with its parent by a signal of the kernel; what the child had started does not.
+    """
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _KEEPER], stdin=subprocess.PIPE, start_new_session=True
+        )
+        os.register_at_fork(after_in_child=self._leave)
+
+    def tell(self, sign: str, group: int) -> None:
+        """Add a process group with "+", or take it off with "-"."""
+        assert self._shell.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # without a keeper we are as well off as others
+            self._shell.stdin.write(f"{sign} {group}\n".encode())
+            self._shell.stdin.flush()
+
+    def _leave(self) -> None:
+        """In a fork: the shell waits for the end of the parent, not of its copies."""
+        assert self._shell.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            os.close(self._shell.stdin.fileno())
+
+    def close(self) -> None:
+        """Let it go."""
+        assert self._shell.stdin is not None
+        with contextlib.suppress(OSError):
+            self._shell.stdin.close()
+        self._shell.wait()
+
+
 class LocalProcess:
     """A child process, watched by a pidfd."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self._child = child
+    def __init__(self, child: subprocess.Popen[bytes], keeper: _Keeper) -> None:
+        self._child, self._keeper = child, keeper
         self.pid = child.pid
         self._pidfd = os.pidfd_open(child.pid)
         self._exit: Exit | None = None
@@ -41,6 +88,7 @@ class LocalProcess:
             # While it is not reaped its group cannot be another's: end what it left behind.
             self._send(signal.SIGKILL)
             code = self._child.wait()
+            self._keeper.tell("-", self.pid)
             os.close(self._pidfd)
             self._exit = Exit(self.pid, signal=-code) if code < 0 else Exit(self.pid, exit_code=code)
         return self._exit
@@ -62,8 +110,12 @@ class LocalProcess:
 class LocalLauncher:
     """Starts child processes of the process that uses it, from a thread that outlives them."""
 
+    def __init__(self) -> None:
+        self._keeper: _Keeper | None = None
+
     def start(self, spec: LaunchSpec) -> LocalProcess:
         """Start one process (see `monarch.abc.Launcher`)."""
+        self._keeper = self._keeper or _Keeper()
         try:
             with _bound_to(spec.cpus, spec.memory_nodes):
                 child = subprocess.Popen(
@@ -76,7 +128,14 @@ class LocalLauncher:
                 )
         except (OSError, ValueError) as error:
             raise SpawnError(f"cannot start {spec.executable or spec.argv[0]!r}: {error}") from error
-        return LocalProcess(child)
+        self._keeper.tell("+", child.pid)
+        return LocalProcess(child, self._keeper)
+
+    def close(self) -> None:
+        """End the launcher's own helper (see `monarch.abc.Launcher`)."""
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
 
 
 @contextlib.contextmanager

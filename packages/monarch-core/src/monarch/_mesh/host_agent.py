@@ -256,3 +256,4 @@ class HostAgent(Actor):
         if left and not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
+        self._launcher.close()

@@ -6,7 +6,7 @@ import threading
 
 from monarch._actor import Future, future_of
 from monarch._runtime import here
-from monarch._runtime.client import end_client
+from monarch._runtime.client import end_client, wait_for_end
 from monarch._runtime.promise import LastingPromise
 from monarch.config import get
 
@@ -27,6 +27,7 @@ def shutdown_context(host_timeout: float | None = None) -> Future[None]:
 
     def end() -> None:
         end_client(seconds)
+        wait_for_end()  # if somebody else was ending it
         promise.settle(lambda: None)
 
     threading.Thread(target=end, name="monarch-shutdown").start()

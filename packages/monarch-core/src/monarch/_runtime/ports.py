@@ -126,6 +126,10 @@ class InArrivalOrder:
                 pass  # that one was cancelled: the answer is for the next
         return not self._open
 
+    def is_wanted(self) -> bool:
+        """Whether somebody still waits for an answer."""
+        return any(not promise.settled for promise in self._open)
+
 
 class Inbox:
     """Any number of values for one receiver, in order of arrival."""

@@ -49,6 +49,11 @@ _log = logging.getLogger(__name__)
 _KEEP_ENDED = 10_000  # actors that ended and are remembered, so that calls to them say why
 
 
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
 class Process:
     """Everything that runs in one operating system process."""
 
@@ -99,7 +104,7 @@ class Process:
             with self._lock:
                 if self._loop is None:
                     loop = asyncio.new_event_loop()
-                    threading.Thread(target=loop.run_forever, name="monarch-loop", daemon=True).start()
+                    threading.Thread(target=_run, args=(loop,), name="monarch-loop", daemon=True).start()
                     self._loop = loop
         return self._loop
 

@@ -176,15 +176,17 @@ def least_loaded(process: Process, target: Target) -> int:
 class _Call(Promise):
     """The promise of answers, which knows how to withdraw its message."""
 
-    __slots__ = ("port", "route", "together")
+    __slots__ = ("port", "route", "shared")
 
     port: int
     route: _Route
-    together: Sequence[_Call]
+    shared: InArrivalOrder | None
+    # Not all calls of a stream: promises that know each other would keep their values until the
+    # garbage collector comes, and with them the shared memory these lie in.
 
     def withdraw(self) -> None:
         """Have the message dropped where it has not started, once nobody wants any of its answers."""
-        if all(call.settled for call in self.together):
+        if self.shared is None or not self.shared.is_wanted():
             self.route.withdraw(self.port)
 
 
@@ -215,14 +217,17 @@ def call_all(
 def stream(process: Process, target: Target, endpoint: str, content: Pickled) -> Sequence[Promise]:
     """Send to all and return as many promises, kept in the order in which answers arrive."""
     calls = [_Call() for _ in target.ranks]
-    _send(target.route(process, MESSAGE, endpoint, _ALL), content, InArrivalOrder(calls), calls)
+    shared = InArrivalOrder(calls)
+    _send(target.route(process, MESSAGE, endpoint, _ALL), content, shared, calls, shared)
     return calls
 
 
-def _send(route: _Route, content: Pickled, sink: Sink, calls: Sequence[_Call]) -> None:
+def _send(
+    route: _Route, content: Pickled, sink: Sink, calls: Sequence[_Call], shared: InArrivalOrder | None = None
+) -> None:
     port = route.process.ports.open(sink)
     for call in calls:
-        call.port, call.route, call.together, call.waits_on = port, route, calls, route.waits_on
+        call.port, call.route, call.shared, call.waits_on = port, route, shared, route.waits_on
     route.send(content, port)
 
 

@@ -70,6 +70,7 @@ class Reactor:
         self.hurried = False
         """Set by a handler that got something that somebody waits for, if not by a `Waiter`."""
         self._followers: deque[Waiter] = deque()
+        self._sleepers: set[Waiter] = set()
         self._vacant = threading.Lock()  # held while the stand-by thread need not look
         self._vacant.acquire()
         self._standing_by = True
@@ -77,7 +78,8 @@ class Reactor:
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._before_tick: list[Callable[[], None]] = []
         self._put_off: list[tuple[Sized, Callable[[], None]]] = []
-        weakref.finalize(self, os.close, self._alarm).atexit = False
+        self._close_alarm = weakref.finalize(self, os.close, self._alarm)
+        self._close_alarm.atexit = False
         self.watch(self._alarm, self._silence)
 
     def _silence(self, events: int) -> None:
@@ -153,8 +155,10 @@ class Reactor:
             self._followers.append(waiter)
             if not self._lead.locked():  # it fell vacant before we stood in the queue
                 waiter.wake()
-        if not waiter.done:
+        self._sleepers.add(waiter)
+        if not (waiter.done or self._closed):
             waiter.wakeup.acquire(True, -1 if deadline is None else max(0.0, deadline - time.monotonic()))
+        self._sleepers.discard(waiter)
         if waiter.eager:
             try:
                 self._followers.remove(waiter)
@@ -243,6 +247,9 @@ class Reactor:
             self._tick_until_led(waiter)
             if not self._closed:
                 self._vacant.acquire()
+        with self._lead:  # nobody waits on the descriptors any more
+            self._poll.close()
+            self._close_alarm()
 
     def _tick_until_led(self, waiter: Waiter) -> None:
         terms, pause = -1, _TICK
@@ -270,7 +277,7 @@ class Reactor:
         self._closed = True
         os.eventfd_write(self._alarm, 1)
         self._rouse_stand_by()
-        for waiter in list(self._followers):
+        for waiter in list(self._sleepers):
             waiter.wake()
 
 

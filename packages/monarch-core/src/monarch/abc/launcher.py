@@ -71,3 +71,6 @@ class Launcher(Protocol):
         Raises:
             SpawnError: if it cannot be started; the message names the program.
         """
+
+    def close(self) -> None:
+        """End what the launcher itself needs, once its processes have ended. Idempotent."""
