@@ -75,6 +75,7 @@ class Reactor:
         self._vacant.acquire()
         self._standing_by = True
         self._closed = False
+        self._closing = threading.Lock()
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._before_tick: list[Callable[[], None]] = []
         self._put_off: list[tuple[Sized, Callable[[], None]]] = []
@@ -247,7 +248,7 @@ class Reactor:
             self._tick_until_led(waiter)
             if not self._closed:
                 self._vacant.acquire()
-        with self._lead:  # nobody waits on the descriptors any more
+        with self._closing, self._lead:  # nobody waits on the descriptors any more
             self._poll.close()
             self._close_alarm()
 
@@ -273,9 +274,12 @@ class Reactor:
             self._standing_by = True
 
     def close(self) -> None:
-        """Let every waiting thread go, and the stand-by thread end."""
-        self._closed = True
-        os.eventfd_write(self._alarm, 1)
+        """Let every waiting thread go, and the stand-by thread end. Idempotent."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            os.eventfd_write(self._alarm, 1)
         self._rouse_stand_by()
         for waiter in list(self._sleepers):
             waiter.wake()
