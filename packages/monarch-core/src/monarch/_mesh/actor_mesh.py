@@ -11,7 +11,7 @@ from monarch._runtime import here, sending
 from monarch._runtime.pickling import dumps
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import READY, ActorStatus, spec_of
-from monarch.shape import MeshTrait, NDSlice, Shape, ValueMesh
+from monarch.shape import NDSlice, Shape, ShapedMesh, ValueMesh
 from monarch.wire.codec import STATUS, STOP, Envelope
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _NOTHING = dumps(((), {}), "nothing")
 
 
-class ActorMesh(MeshTrait, Generic[T]):
+class ActorMesh(ShapedMesh, Generic[T]):
     """Actors of one class, one in each process of a mesh, called through their endpoints.
 
     A reference: it can be sliced, pickled and sent in messages, and owns nothing. Endpoints of the
@@ -36,6 +36,7 @@ class ActorMesh(MeshTrait, Generic[T]):
         agents: Sequence[str],
     ) -> None:
         self._class = cls
+        self._shape = shape
         self._target = Target(uid, name, shape, processes)
         self._agents = agents
 
@@ -62,14 +63,6 @@ class ActorMesh(MeshTrait, Generic[T]):
     @property
     def _name(self) -> str:
         return self._target.name
-
-    @property
-    def _ndslice(self) -> NDSlice:
-        return self._target.shape.ndslice
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(self._target.shape.labels)
 
     def _new_with_shape(self, shape: Shape) -> ActorMesh[T]:
         target = self._target

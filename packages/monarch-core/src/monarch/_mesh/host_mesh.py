@@ -22,12 +22,12 @@ from monarch._runtime import here, sending
 from monarch._runtime.pickling import dumps
 from monarch._runtime.spec import READY
 from monarch.errors import MeshClosed, ShapeError, WrongArgument
-from monarch.shape import Extent, MeshTrait, NDSlice, Point, Shape
+from monarch.shape import Extent, NDSlice, Point, Shape, ShapedMesh
 
 Command = BootstrapCommand | Callable[[Point], BootstrapCommand]
 
 
-class HostMesh(MeshTrait):
+class HostMesh(ShapedMesh):
     """Hosts, each with an agent that starts processes there. A reference, like all meshes."""
 
     def __init__(
@@ -39,14 +39,6 @@ class HostMesh(MeshTrait):
     ) -> None:
         self._shape, self._agents, self._command = shape, agents, command
         self._closed: list[str] = [] if closed is None else closed
-
-    @property
-    def _ndslice(self) -> NDSlice:
-        return self._shape.ndslice
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(self._shape.labels)
 
     def _new_with_shape(self, shape: Shape) -> HostMesh:
         return HostMesh(shape, self._agents, self._command, self._closed)

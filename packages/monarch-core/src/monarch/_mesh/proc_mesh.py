@@ -17,7 +17,7 @@ from monarch._runtime.pickling import dumps
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import SpawnHeader, spec_of
 from monarch.errors import MeshClosed, NotAnActor
-from monarch.shape import MeshTrait, NDSlice, Shape
+from monarch.shape import NDSlice, Shape, ShapedMesh
 from monarch.wire.codec import SPAWN, STATUS, Envelope
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ A = TypeVar("A", bound=Actor)
 _NO_ACTOR = b"\0"
 
 
-class ProcMesh(MeshTrait):
+class ProcMesh(ShapedMesh):
     """Operating system processes, laid out as host dimensions by dimensions per host.
 
     A reference, like all meshes; `stop` ends the processes. Ranks of its shape index `processes`.
@@ -46,14 +46,6 @@ class ProcMesh(MeshTrait):
         self._processes, self._agents = processes, agents
         # Shared with all slices of this mesh in this process: the reason, once it has been stopped.
         self._closed: list[str] = [] if closed is None else closed
-
-    @property
-    def _ndslice(self) -> NDSlice:
-        return self._shape.ndslice
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(self._shape.labels)
 
     def _new_with_shape(self, shape: Shape) -> ProcMesh:
         return ProcMesh(self._name, shape, self._processes, self._agents, self._closed)

@@ -8,11 +8,22 @@ Nothing here does I/O, knows a process, or imports torch or numpy.
 """
 
 from monarch.shape.extent import Extent
-from monarch.shape.mesh_trait import MeshTrait
+from monarch.shape.mesh_trait import MeshTrait, ShapedMesh
 from monarch.shape.ndslice import NDSlice, Slice
 from monarch.shape.point import Point
 from monarch.shape.selection import Selection
 from monarch.shape.shape import Region, Shape
 from monarch.shape.value_mesh import ValueMesh
 
-__all__ = ["Extent", "MeshTrait", "NDSlice", "Point", "Region", "Selection", "Shape", "Slice", "ValueMesh"]
+__all__ = [
+    "Extent",
+    "MeshTrait",
+    "NDSlice",
+    "Point",
+    "Region",
+    "Selection",
+    "Shape",
+    "ShapedMesh",
+    "Slice",
+    "ValueMesh",
+]

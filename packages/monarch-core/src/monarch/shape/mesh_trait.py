@@ -133,6 +133,20 @@ class MeshTrait(ABC):
         return len(self._ndslice)
 
 
+class ShapedMesh(MeshTrait):
+    """A mesh that keeps its `Shape`."""
+
+    _shape: Shape
+
+    @property
+    def _ndslice(self) -> NDSlice:
+        return self._shape.ndslice
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return tuple(self._shape.labels)
+
+
 def _split_arguments(
     labels: Sequence[str], arguments: Mapping[str, Sequence[str] | int]
 ) -> tuple[dict[str, Sequence[str]], dict[str, int]]:

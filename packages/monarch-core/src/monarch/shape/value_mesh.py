@@ -8,8 +8,7 @@ from typing import Generic, TypeVar
 
 from monarch.errors import OutOfRange, ShapeError, UnknownLabel
 from monarch.shape._labels import listed, no_dimension
-from monarch.shape.mesh_trait import MeshTrait
-from monarch.shape.ndslice import NDSlice
+from monarch.shape.mesh_trait import ShapedMesh
 from monarch.shape.point import Point
 from monarch.shape.shape import Shape
 
@@ -18,7 +17,7 @@ T = TypeVar("T")
 _SHOWN = 8  # values in a repr, and ranks in a message
 
 
-class ValueMesh(MeshTrait, Generic[T]):
+class ValueMesh(ShapedMesh, Generic[T]):
     """One value for each rank of `shape`, in row-major order.
 
     Iterating yields ``(Point, value)``. The values are one list: equal values are not shared or
@@ -48,14 +47,6 @@ class ValueMesh(MeshTrait, Generic[T]):
                 f"no value for rank {_some(missing)} of {len(shape)}; give at least one for each rank"
             )
         return cls(shape, [values[rank] for rank in range(len(shape))])
-
-    @property
-    def _ndslice(self) -> NDSlice:
-        return self._shape.ndslice
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        return tuple(self._shape.labels)
 
     def _new_with_shape(self, shape: Shape) -> ValueMesh[T]:
         position = self._ndslice.index
