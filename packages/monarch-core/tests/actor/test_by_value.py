@@ -104,3 +104,24 @@ print(a.apply.call_one(Point.norm, Point(-4)).get(), a.apply.call_one(type, Colo
 print(type(a.fail.call_one(Odd("x")).exception().exception) is Odd)
 """)
     assert done.stdout.splitlines() == ["(3, 1)", "(4, 2) True", "True"], done.stderr
+
+
+FAILING_MAIN = """
+from monarch.actor import Actor, ActorError, endpoint, this_host
+
+class Fails(Actor):
+    @endpoint
+    def run(self):
+        raise ValueError("on purpose")
+
+try:
+    this_host().spawn_procs().spawn("fails", Fails).run.call_one().get()
+except ActorError as error:
+    print(error)
+"""
+
+
+def test_the_traceback_of_code_of_main_has_its_file_and_its_line(script):
+    shown = script(FAILING_MAIN).stdout
+    assert 'program.py", line 7, in run' in shown
+    assert 'raise ValueError("on purpose")' in shown

@@ -13,7 +13,7 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from monarch import config
@@ -141,6 +141,10 @@ def _slow_pickler(sink: _Sink) -> Any:
                 return _reduce_tensor(torch, obj)
             if type(obj) is memoryview:
                 return _reduce_view(obj)
+            if type(obj) is CodeType:
+                # cloudpickle hides the file, and tracebacks would be without their source lines.
+                make, args, *_ = self.dispatch_table[CodeType](obj)
+                return make, tuple(obj.co_filename if arg == "<dynamic-code>" else arg for arg in args)
             return super().reducer_override(obj)
 
     return ByValuePickler(sink, 5, buffer_callback=sink.take_buffer)
