@@ -37,7 +37,8 @@ async def _handle(cell: Cell, work: Work, spec: EndpointSpec, *, concurrent: boo
     """Run one endpoint on the loop and answer."""
     envelope = work.envelope
     current.set(cell.context_of(envelope.view))
-    port = None
+    port = result = None
+    failure: BaseException | None = None
     if not concurrent:
         cell.handling, cell.suspended = (envelope.endpoint, time.perf_counter()), True
     try:
@@ -45,17 +46,18 @@ async def _handle(cell: Cell, work: Work, spec: EndpointSpec, *, concurrent: boo
         result = spec.function(cell.actor, *args, **kwargs)
         if spec.is_async:
             result = await result
-        if envelope.port and port is None:
-            cell.process.reply(work, cell.rank_in(work), result, envelope.endpoint)
-    except asyncio.CancelledError as error:
-        cell.raised(work, RuntimeError("the endpoint was cancelled since its actor is stopped"), port)
-        if concurrent:
-            raise error
+    except asyncio.CancelledError:
+        if not envelope.port:
+            return  # the end of its actor is no failure of the endpoint, and nobody waits for it
+        failure = RuntimeError("the endpoint was cancelled since its actor is stopped")
     except BaseException as error:
-        cell.raised(work, error, port)
-    finally:
-        if not concurrent:
-            cell.handling, cell.suspended = None, False
+        failure = error
+    if not concurrent:  # before the answer: who has it may look at us at once
+        cell.handling, cell.suspended = None, False
+    if failure is not None:
+        cell.raised(work, failure, port)
+    elif envelope.port and port is None:
+        cell.process.reply(work, cell.rank_in(work), result, envelope.endpoint)
 
 
 def _start_concurrent(cell: Cell, work: Work, spec: EndpointSpec) -> None:
@@ -166,6 +168,7 @@ class ThreadLane:
             else:
                 args, kwargs = pickle.loads(envelope.body)
             result = spec.function(cell.actor, *args, **kwargs)
+            cell.handling = None  # before the answer: who has it may look at us at once
             if envelope.port and port is None:
                 # After large arguments, too: once they are gone, their release travels with the answer.
                 hold = bool(cell.queue or work.buffers)
@@ -173,9 +176,9 @@ class ThreadLane:
                 if hold:
                     self._held.add(work.peer)
         except BaseException as error:
+            cell.handling = None
             cell.raised(work, error, port)
         self._durations[name] = time.perf_counter() - began
-        cell.handling = None
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine on the loop and wait for it, reading sockets meanwhile."""

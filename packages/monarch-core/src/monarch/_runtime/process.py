@@ -46,11 +46,17 @@ from monarch.wire.codec import (
 
 _log = logging.getLogger(__name__)
 
+_CANCEL_SECONDS = 1.0
 _KEEP_ENDED = 10_000  # actors that ended and are remembered, so that calls to them say why
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:  # those that refuse to be cancelled end with the process
+        loop.run_until_complete(asyncio.wait(left, timeout=_CANCEL_SECONDS))
     loop.close()
 
 
