@@ -12,7 +12,7 @@ PROGRAMS = sorted((Path(__file__).parent / "parity").glob("[0-9]*.py"))
 
 
 def test_there_are_programs():
-    assert [path.stem[:2] for path in PROGRAMS] == ["01", "02", "03", "04", "05", "07"]
+    assert [path.stem[:2] for path in PROGRAMS] == ["01", "02", "03", "04", "05", "06", "07"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)

@@ -217,6 +217,7 @@ class LoopLane:
         self._cell.process.loop.call_soon_threadsafe(self._start)
 
     def _start(self) -> None:
+        # Kept: the loop itself holds tasks by weak references only.
         self._task = self._cell.process.loop.create_task(self._pump())
 
     async def _pump(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -22,7 +22,6 @@ class LaunchSpec:
     cpus: frozenset[int] = frozenset()
     memory_nodes: frozenset[int] = frozenset()
     executable: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
