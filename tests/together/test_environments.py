@@ -116,20 +116,15 @@ def test_the_virtual_environment_is_kept_when_it_is_not_activated_and_path_is_em
     assert printed == [str(environment.folder)]
 
 
-def test_variables_are_there_before_the_environment_imports_anything(environment):
-    customize = environment.packages / "sitecustomize.py"
-    customize.write_text(
+def test_variables_are_there_before_the_environment_imports_anything(environment, tmp_path):
+    # On PYTHONPATH, since some distributions have a sitecustomize that comes before one in a venv.
+    (tmp_path / "sitecustomize.py").write_text(
         "import os, sys; sys.x_at_start = os.environ.get('X'); sys.loaded = sorted(sys.modules)"
     )
-    try:
-        text = "command = default_bootstrap_cmd().with_env({'X': '1'})\n"
-        text += "look = probe(bootstrap_command=command).look\n"
-        text += (
-            "print(look.call_one('sys.x_at_start').get(30), 'monarch' in look.call_one('sys.loaded').get(30))"
-        )
-        assert environment.run(PROBE + text) == ["1", "False"]
-    finally:
-        customize.unlink()
+    text = f"command = default_bootstrap_cmd().with_env({{'X': '1', 'PYTHONPATH': {str(tmp_path)!r}}})\n"
+    text += "look = probe(bootstrap_command=command).look\n"
+    text += "print(look.call_one('sys.x_at_start').get(30), 'monarch' in look.call_one('sys.loaded').get(30))"
+    assert environment.run(PROBE + text) == ["1", "False"]
 
 
 def test_a_process_of_another_version_is_refused_with_both_versions(environment, newer):

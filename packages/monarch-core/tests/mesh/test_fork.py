@@ -70,10 +70,13 @@ say("answer", pending.get(20))
 def test_a_child_that_lives_on_does_not_keep_the_processes_of_its_parent(program, alive, until):
     client = program(f"""{CLIENT}
 say("worker", pid)
+heard, told = os.pipe()
 if not os.fork():
     say("child", os.getpid())
+    os.write(told, b".")
     time.sleep(600)
     os._exit(0)
+os.read(heard, 1)
 os.kill(os.getpid(), 9)
 """)
     client.says("child")
