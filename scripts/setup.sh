@@ -4,6 +4,9 @@
 # $HATCH_DATA_DIR where that is set, else to the user's cache folder, and is found there the next time.
 set -euo pipefail
 
+# With it every actor process would compile all its modules at its start, and tests would wait for that.
+unset PYTHONDONTWRITEBYTECODE
+
 HATCH_VERSION=1.18.2
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
