@@ -161,3 +161,29 @@ def test_an_actor_of_async_endpoints_handles_one_message_at_a_time(procs):
     for number in range(30):
         actor.note.broadcast(number)
     assert actor.take.call_one().get(timeout=20) == [*range(30)]
+
+
+WAITS_AT_THE_END = """
+import asyncio
+from monarch.actor import Actor, Channel, endpoint, this_proc
+
+class Mixed(Actor):
+    @endpoint
+    def sync(self):
+        return 1
+
+    @endpoint
+    async def wait(self, port):
+        port.send("waits")
+        await asyncio.Event().wait()
+
+port, receiver = Channel.open()
+mixed = this_proc().spawn("mixed", Mixed)
+mixed.wait.broadcast(port)
+print(receiver.recv().get(30))
+"""
+
+
+def test_an_actor_that_waits_when_the_program_ends_has_not_failed(script):
+    done = script(WAITS_AT_THE_END)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "waits\n", "")

@@ -192,7 +192,8 @@ class ThreadLane:
         process.loop.call_soon_threadsafe(
             lambda: process.loop.create_task(coroutine).add_done_callback(finish)
         )
-        process.reactor.wait(done)
+        if not process.reactor.wait(done):
+            raise SystemExit  # the runtime has ended, and with it this thread: no failure of the actor
         return outcome[0].result()
 
     def _flush(self) -> None:
