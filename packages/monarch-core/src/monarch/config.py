@@ -34,7 +34,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: its kind is `int` (a count or bytes), `float` (seconds) or `bool`."""
+    """One setting: its kind is `int` (a count or bytes), `float` (seconds), `bool` or `str`."""
 
     name: str
     kind: type
@@ -56,6 +56,8 @@ class Setting:
             raise ConfigTypeError(
                 f"setting {self.name!r} takes {wanted}, not {type(value).__name__}: {value!r}"
             )
+        if self.kind is str:
+            return value
         number = self.kind(value)
         if not number >= 0:  # so that not-a-number is refused, too
             raise ConfigError(f"setting {self.name!r} must not be negative: {value!r}")

@@ -123,6 +123,8 @@ class LocalLauncher:
                     executable=spec.executable,
                     env=spec.env,
                     stdin=subprocess.DEVNULL,
+                    stdout=spec.stdout,
+                    stderr=spec.stderr,
                     pass_fds=tuple(spec.descriptors),
                     start_new_session=True,
                 )

@@ -55,6 +55,9 @@ def default_bootstrap_cmd() -> BootstrapCommand:
     return BootstrapCommand(sys.executable, None, [*flags, "-c", _START])
 
 
+ENTRY = "monarch._mesh.worker:main"
+"""What the default command calls."""
+
 # PR_SET_PDEATHSIG with SIGKILL: the lifeline alone is not seen while an actor holds the interpreter.
 _START = "import ctypes; ctypes.CDLL(None).prctl(1, 9); from monarch._mesh.worker import main; main()"
 _BIND_KEYS = ("cpus", "physcpubind", "cpunodebind", "membind")

@@ -13,7 +13,7 @@ from typing import Any
 from monarch import config
 from monarch._actor import Actor, Port, endpoint
 from monarch._mesh.boot import Boot
-from monarch._mesh.command import BootstrapCommand, resolve_binding
+from monarch._mesh.command import ENTRY, BootstrapCommand, default_bootstrap_cmd, resolve_binding
 from monarch._runtime import here
 from monarch._runtime.client import folder_of, new_address
 from monarch._runtime.process import Process as Runtime
@@ -140,6 +140,7 @@ class HostAgent(Actor):
             descriptors=(listener, self._lifeline, parcel),
             cpus=bound.cpus,
             memory_nodes=bound.memory_nodes,
+            entry=ENTRY if command == default_bootstrap_cmd() else None,
         )
 
     def _check_started(self, running: _Running) -> None:

@@ -14,6 +14,13 @@ class LaunchSpec:
     `argv` and the complete environment `env` are given to the new process as they are;
     `descriptors` stay open in it under the same numbers. `cpus` are the processors it may run
     on, `memory_nodes` the NUMA nodes its memory comes from; empty means no restriction.
+
+    `stdout` and `stderr` are descriptors that become its standard output and error; None leaves
+    those of the launcher's process. Standard input is empty.
+
+    `entry` is "module:function" where `argv` does no more than to call that function in the
+    interpreter of the launcher's own process: a launcher may then fork an interpreter that has its
+    modules loaded already, with the same `env`, instead of executing `argv`.
     """
 
     argv: Sequence[str]
@@ -22,6 +29,9 @@ class LaunchSpec:
     cpus: frozenset[int] = frozenset()
     memory_nodes: frozenset[int] = frozenset()
     executable: str | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    entry: str | None = None
 
 
 @dataclass(frozen=True)
