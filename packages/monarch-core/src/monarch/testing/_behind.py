@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -52,6 +54,15 @@ def descriptors(pid: int | None = None) -> set[int]:
     return {int(path.name) for path in folder.iterdir() if path.is_symlink()}
 
 
+def open_files() -> set[tuple[int, str]]:
+    """Return the open descriptors of this process, each with what it refers to."""
+    found = set()
+    for number in descriptors():
+        with contextlib.suppress(FileNotFoundError):
+            found.add((number, os.readlink(f"/proc/self/fd/{number}")))
+    return found
+
+
 def resident_bytes() -> int:
     """Return how much memory this process has, mappings included."""
     gc.collect()
@@ -75,6 +86,4 @@ def is_alive(pid: int) -> bool:
 
 def environment_for_children() -> dict[str, Any]:
     """Return an environment in which a child process imports what this process can import."""
-    import sys
-
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -68,10 +68,14 @@ class LauncherSuite(Suite):
             return process
 
         yield start
-        for process in started:
-            process.kill()
-            self.ended(process)
-        launcher.close()
+        try:
+            for process in started:
+                process.kill()
+                self.ended(process)
+            launcher.close()
+        finally:
+            for process in started:
+                self.gone(process.pid, 0.0)
 
     def ended(self, process: Process) -> Exit:
         """Return how a process ended, once its descriptor says that it has."""
@@ -84,6 +88,13 @@ class LauncherSuite(Suite):
             known = promptly(process.exit, self.patience, "exit")
         assert known is not None, "the descriptor is readable, and exit() is None"
         return known
+
+    def gone(self, pid: int, seconds: float) -> bool:
+        """Whether a process ends within so many seconds; in any case it is gone afterwards."""
+        gone = not settles(lambda: is_alive(pid), False, seconds)
+        if not gone:
+            os.kill(pid, signal.SIGKILL)
+        return gone
 
     def line(self, pipe: int) -> str:
         """Return the next line that a process writes."""
@@ -167,7 +178,7 @@ class LauncherSuite(Suite):
         process = start(_SH, "-c", "sleep 600 & echo $!; wait", stdout=pipe[1])
         grandchild = int(self.line(pipe[0]))
         process.kill()
-        assert settles(lambda: is_alive(grandchild), False, self.patience) is False
+        assert self.gone(grandchild, self.patience)
 
     @needs("kills_sessions")
     def test_kill_takes_along_what_left_the_session(self, start: Start, pipe: tuple[int, int]) -> None:
@@ -179,12 +190,8 @@ class LauncherSuite(Suite):
         )
         process = start(sys.executable, "-c", program, stdout=pipe[1])
         grandchild = int(self.line(pipe[0]))
-        try:
-            process.kill()
-            assert settles(lambda: is_alive(grandchild), False, self.patience) is False
-        finally:
-            if is_alive(grandchild):
-                os.kill(grandchild, signal.SIGKILL)
+        process.kill()
+        assert self.gone(grandchild, self.patience)
 
     # ---- what a process is given
 
@@ -326,12 +333,12 @@ class LauncherSuite(Suite):
     def test_a_failed_start_leaves_everything_as_it_was(self, start: Start) -> None:
         """The calling thread keeps its processors, no descriptor is left, and the next start succeeds."""
         self.ended(start(_SH, "-c", "exit 0"))
-        processors, before = os.sched_getaffinity(0), len(descriptors())
+        processors, before = os.sched_getaffinity(0), descriptors()
         for _ in range(5):
             with pytest.raises(SpawnError):
                 start("/no/such/program", cpus=frozenset({max(processors)}))
         assert os.sched_getaffinity(0) == processors
-        assert settles(lambda: len(descriptors()) <= before, True, self.patience / 4)
+        assert settles(lambda: descriptors() - before, set[int](), self.patience / 4) == set()
         assert self.ended(start(_SH, "-c", "exit 0")).exit_code == 0
 
     # ---- from anywhere, any number
@@ -381,4 +388,4 @@ class LauncherSuite(Suite):
             self.ended(process)
         launcher.close()
         launcher.close()
-        assert settles(lambda: descriptors() <= before, True, self.patience / 4)
+        assert settles(lambda: descriptors() - before, set[int](), self.patience / 4) == set()
