@@ -69,13 +69,18 @@ class PluginError(MonarchError, RuntimeError):
 
 
 class PluginVersionError(PluginError):
-    """A plugin and this core speak different interface versions."""
+    """A plugin and this core speak different interface versions. The plugin is not used.
 
-    def __init__(self, plugin: str, theirs: tuple[int, int], ours: tuple[int, int], remedy: str) -> None:
-        self.plugin, self.theirs, self.ours = plugin, theirs, ours
+    `plugin` is its name, `distribution` what brings it; `theirs` and `ours` are the versions.
+    """
+
+    def __init__(
+        self, plugin: str, distribution: str, theirs: tuple[int, int], ours: tuple[int, int], remedy: str
+    ) -> None:
+        self.plugin, self.distribution, self.theirs, self.ours = plugin, distribution, theirs, ours
         super().__init__(
-            f"plugin {plugin!r} speaks interface {theirs[0]}.{theirs[1]}, "
-            f"this core speaks {ours[0]}.{ours[1]}; {remedy}"
+            f"plugin {plugin!r} of {distribution} speaks interface {theirs[0]}.{theirs[1]}, "
+            f"this core speaks {ours[0]}.{ours[1]}, so it is not used; {remedy}"
         )
 
 
