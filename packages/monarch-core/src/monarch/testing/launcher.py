@@ -71,13 +71,13 @@ class LauncherSuite(Suite):
         try:
             for process in started:
                 process.kill()
-                self.ended(process)
+                self._ended(process)
             launcher.close()
         finally:
             for process in started:
-                self.gone(process.pid, 0.0)
+                self._gone(process.pid, 0.0)
 
-    def ended(self, process: Process) -> Exit:
+    def _ended(self, process: Process) -> Exit:
         """Return how a process ended, once its descriptor says that it has."""
         __tracebackhide__ = True
         if (known := process.exit()) is None:
@@ -89,14 +89,14 @@ class LauncherSuite(Suite):
         assert known is not None, "the descriptor is readable, and exit() is None"
         return known
 
-    def gone(self, pid: int, seconds: float) -> bool:
+    def _gone(self, pid: int, seconds: float) -> bool:
         """Whether a process ends within so many seconds; in any case it is gone afterwards."""
         gone = not settles(lambda: is_alive(pid), False, seconds)
         if not gone:
             os.kill(pid, signal.SIGKILL)
         return gone
 
-    def line(self, pipe: int) -> str:
+    def _line(self, pipe: int) -> str:
         """Return the next line that a process writes."""
         __tracebackhide__ = True
         text = b""
@@ -130,7 +130,7 @@ class LauncherSuite(Suite):
     def test_the_exit_code_is_told_any_number_of_times(self, start: Start, code: int) -> None:
         """With the pid, and no signal."""
         process = start(_SH, "-c", f"exit {code}")
-        assert [self.ended(process), process.exit()] == [Exit(process.pid, exit_code=code)] * 2
+        assert [self._ended(process), process.exit()] == [Exit(process.pid, exit_code=code)] * 2
 
     @pytest.mark.parametrize(
         "number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM], ids=lambda each: each.name
@@ -139,46 +139,46 @@ class LauncherSuite(Suite):
         """With the pid, and no exit code."""
         process = start(*_SLEEP)
         os.kill(process.pid, number)
-        assert self.ended(process) == Exit(process.pid, signal=number)
+        assert self._ended(process) == Exit(process.pid, signal=number)
 
     def test_a_process_that_has_ended_is_reaped(self, start: Start) -> None:
         """Nothing of it is left once its exit was told."""
         process = start(_SH, "-c", "exit 0")
-        self.ended(process)
+        self._ended(process)
         there = Path(f"/proc/{process.pid}").exists
         assert settles(there, False, self.patience) is False
 
     def test_terminate_asks(self, start: Start, pipe: tuple[int, int]) -> None:
         """The process may clean up, and ends as it likes."""
         process = start(_SH, "-c", _POLITE, stdout=pipe[1])
-        assert self.line(pipe[0]) == "ready"
+        assert self._line(pipe[0]) == "ready"
         process.terminate()
-        assert self.ended(process) == Exit(process.pid, exit_code=3)
+        assert self._ended(process) == Exit(process.pid, exit_code=3)
 
     def test_kill_forces(self, start: Start, pipe: tuple[int, int]) -> None:
         """A process that does not listen to `terminate` ends by `kill`."""
         process = start(_SH, "-c", _DEAF, stdout=pipe[1])
-        assert self.line(pipe[0]) == "ready"
+        assert self._line(pipe[0]) == "ready"
         process.terminate()
         process.kill()
-        assert self.ended(process) == Exit(process.pid, signal=signal.SIGKILL)
+        assert self._ended(process) == Exit(process.pid, signal=signal.SIGKILL)
 
     def test_ending_what_has_ended_is_no_error(self, start: Start) -> None:
         """And changes nothing of how it ended, whether that was told before or not."""
         told, untold = start(_SH, "-c", "exit 0"), start(_SH, "-c", "exit 0")
-        self.ended(told)
+        self._ended(told)
         assert select.select([untold], [], [], self.patience)[0]
         for process in (told, untold):
             process.terminate()
             process.kill()
-            assert self.ended(process).exit_code == 0
+            assert self._ended(process).exit_code == 0
 
     def test_kill_takes_along_what_the_process_started(self, start: Start, pipe: tuple[int, int]) -> None:
         """Its process group ends with it."""
         process = start(_SH, "-c", "sleep 600 & echo $!; wait", stdout=pipe[1])
-        grandchild = int(self.line(pipe[0]))
+        grandchild = int(self._line(pipe[0]))
         process.kill()
-        assert self.gone(grandchild, self.patience)
+        assert self._gone(grandchild, self.patience)
 
     @needs("kills_sessions")
     def test_kill_takes_along_what_left_the_session(self, start: Start, pipe: tuple[int, int]) -> None:
@@ -189,9 +189,9 @@ class LauncherSuite(Suite):
             "time.sleep(600)"
         )
         process = start(sys.executable, "-c", program, stdout=pipe[1])
-        grandchild = int(self.line(pipe[0]))
+        grandchild = int(self._line(pipe[0]))
         process.kill()
-        assert self.gone(grandchild, self.patience)
+        assert self._gone(grandchild, self.patience)
 
     # ---- what a process is given
 
@@ -238,8 +238,8 @@ class LauncherSuite(Suite):
             os.dup2(kept, 0)
             for descriptor in (kept, *ours):
                 os.close(descriptor)
-        assert self.line(pipe[0]).strip() == "0"
-        assert self.ended(process).exit_code == 0
+        assert self._line(pipe[0]).strip() == "0"
+        assert self._ended(process).exit_code == 0
 
     def test_output_goes_to_the_descriptors_given(self, start: Start, tmp_path: Path) -> None:
         """Standard output to one and errors to another, which then have no second number there."""
@@ -247,7 +247,7 @@ class LauncherSuite(Suite):
         with out.open("w") as stdout, err.open("w") as stderr:
             given = {"stdout": stdout.fileno(), "stderr": stderr.fileno()}
             idle = start(*_SLEEP, **given)
-            self.ended(start(_SH, "-c", "echo said; echo complained >&2", **given))
+            self._ended(start(_SH, "-c", "echo said; echo complained >&2", **given))
         assert (out.read_text(), err.read_text()) == ("said\n", "complained\n")
         assert settles(lambda: descriptors(idle.pid), {0, 1, 2}, self.patience) == {0, 1, 2}
 
@@ -256,7 +256,7 @@ class LauncherSuite(Suite):
         both = tmp_path / "both"
         with both.open("w") as file:
             number = file.fileno()
-            self.ended(start(_SH, "-c", "echo 1; echo 2 >&2; echo 3", stdout=number, stderr=number))
+            self._ended(start(_SH, "-c", "echo 1; echo 2 >&2; echo 3", stdout=number, stderr=number))
         assert both.read_text() == "1\n2\n3\n"
 
     def test_output_is_that_of_this_process_otherwise(self, start: Start) -> None:
@@ -306,7 +306,7 @@ class LauncherSuite(Suite):
         module, _, function = entry.partition(":")
         program = f"import {module}; {module}.{function}()"
         process = start(sys.executable, "-c", program, entry=entry)
-        assert self.ended(process) == Exit(process.pid, **end)
+        assert self._ended(process) == Exit(process.pid, **end)
 
     # ---- what cannot be started
 
@@ -332,14 +332,14 @@ class LauncherSuite(Suite):
 
     def test_a_failed_start_leaves_everything_as_it_was(self, start: Start) -> None:
         """The calling thread keeps its processors, no descriptor is left, and the next start succeeds."""
-        self.ended(start(_SH, "-c", "exit 0"))
+        self._ended(start(_SH, "-c", "exit 0"))
         processors, before = os.sched_getaffinity(0), descriptors()
         for _ in range(5):
             with pytest.raises(SpawnError):
                 start("/no/such/program", cpus=frozenset({max(processors)}))
         assert os.sched_getaffinity(0) == processors
         assert settles(lambda: descriptors() - before, set[int](), self.patience / 4) == set()
-        assert self.ended(start(_SH, "-c", "exit 0")).exit_code == 0
+        assert self._ended(start(_SH, "-c", "exit 0")).exit_code == 0
 
     # ---- from anywhere, any number
 
@@ -355,10 +355,10 @@ class LauncherSuite(Suite):
         thread = threading.Thread(target=run)
         thread.start()
         thread.join()
-        assert self.line(pipe[0]) == "ready"
+        assert self._line(pipe[0]) == "ready"
         assert started[0].exit() is None
         os.write(theirs, b"go on\n")
-        assert self.ended(started[0]).exit_code == 4
+        assert self._ended(started[0]).exit_code == 4
         os.close(ours)
         os.close(theirs)
 
@@ -367,7 +367,7 @@ class LauncherSuite(Suite):
         ends: dict[int, Exit] = {}
 
         def run(code: int) -> None:
-            ends[code] = self.ended(start(_SH, "-c", f"exit {code}"))
+            ends[code] = self._ended(start(_SH, "-c", f"exit {code}"))
 
         threads = [threading.Thread(target=run, args=(code,)) for code in range(16)]
         for thread in threads:
@@ -385,7 +385,7 @@ class LauncherSuite(Suite):
         killed = start(*_SLEEP)
         killed.kill()
         for process in (killed, start(_SH, "-c", "exit 0")):
-            self.ended(process)
+            self._ended(process)
         launcher.close()
         launcher.close()
         assert settles(lambda: descriptors() - before, set[int](), self.patience / 4) == set()

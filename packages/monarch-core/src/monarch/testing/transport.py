@@ -148,7 +148,7 @@ class TransportSuite(Suite):
         return exchange.connect()
 
     @contextlib.contextmanager
-    def child(self, program: str, *arguments: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    def _child(self, program: str, *arguments: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
         """Run a program in another interpreter, which finds the transport by its scheme."""
         with subprocess.Popen(
             [sys.executable, "-c", program, *map(str, arguments)],
@@ -238,7 +238,7 @@ class TransportSuite(Suite):
         near = exchange.add(exchange.transport.connect(exchange.address, self.patience))
         near.send(b"early")
         number, scheme = exchange.listener.fileno(), exchange.transport.scheme
-        with self.child(_ADOPTING_PEER, scheme, exchange.address, number, pass_fds=(number,)) as adopter:
+        with self._child(_ADOPTING_PEER, scheme, exchange.address, number, pass_fds=(number,)) as adopter:
             assert adopter.stdout is not None
             assert promptly(adopter.stdout.readline, self.patience, "adopt") == "adopted\n"
             exchange.listener.release()
@@ -586,7 +586,7 @@ class TransportSuite(Suite):
 
     def test_a_killed_peer_is_the_end_of_file(self, exchange: Exchange) -> None:
         """A process that SIGKILL ended says nothing more; its connection does."""
-        with self.child(_CRASHING_PEER, exchange.transport.scheme, exchange.address) as peer:
+        with self._child(_CRASHING_PEER, exchange.transport.scheme, exchange.address) as peer:
             far = exchange.accept()
             exchange.receive(far)
             peer.send_signal(signal.SIGKILL)
