@@ -140,6 +140,12 @@ def test_a_plugin_that_cannot_be_imported_is_named_and_the_cause_kept(install):
     assert isinstance(broken.value.__cause__, ModuleNotFoundError)
 
 
+def test_a_plugin_that_asks_the_core_for_what_it_has_not_is_written_for_another(install):
+    install("from monarch.abc import TelepathicTransport")
+    with pytest.raises(PluginError, match="'TelepathicTransport'.*written for another monarch-core than"):
+        plugins.installed()
+
+
 def test_two_plugins_of_one_name_are_refused_and_both_named(install):
     install(ACME)
     install(ACME, module="other_lsf", distribution="other-lsf")

@@ -165,9 +165,10 @@ def _load(entry_point: EntryPoint, where: str) -> Any:
     try:
         return entry_point.load()
     except Exception as error:  # a plugin may raise anything; none of it may pass unnamed
-        raise PluginError(
-            f"{where} cannot be imported: {type(error).__name__}: {error}; repair it or uninstall it"
-        ) from error
+        remedy = "repair it or uninstall it"
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "monarch":
+            remedy = f"it is written for another {_CORE} than {__version__}: upgrade one of the two"
+        raise PluginError(f"{where} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
 
 
 def _check_version(plugin: object, name: str, distribution: str, version: str, where: str) -> None:

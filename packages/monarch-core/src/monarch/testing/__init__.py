@@ -13,12 +13,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 # Before they are imported: without it a failing suite says AssertionError and no more.
-pytest.register_assert_rewrite(
-    "monarch.testing._behind",
-    "monarch.testing._exchange",
-    "monarch.testing.launcher",
-    "monarch.testing.transport",
-)
+for _name in ("_behind", "_exchange", "_transport_buffers", "_transport_messages", "launcher", "transport"):
+    pytest.register_assert_rewrite(f"{__name__}.{_name}")
 
 from monarch.testing.launcher import LauncherSuite  # noqa: E402
 from monarch.testing.transport import TransportSuite  # noqa: E402
