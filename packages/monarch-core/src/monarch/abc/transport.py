@@ -135,7 +135,7 @@ class Transport(Protocol):
         """Return the listener for a descriptor that another process bound to `address`.
 
         Raises:
-            TransportError: if the descriptor is not such a listener.
+            TransportError: if the descriptor is not such a listener; it names the address.
         """
 
     def connect(self, address: str, timeout: float) -> Connection:

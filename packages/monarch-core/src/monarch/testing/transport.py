@@ -210,6 +210,7 @@ class TransportSuite(MessageTests, BufferTests):
         near, far = pair
         near.send(b"first")
         near.send(b"last", [b"a" * LARGE])
+        exchange.run_until(lambda: not (near.waiting or near.connection.backlog()), "it is written")
         near.close()
         exchange.wait_for_end(far)
         assert far.bodies == [b"first", b"last"]
