@@ -218,7 +218,7 @@ def test_actors_spawned_on_the_whole_mesh_serve_its_live_slice(crew):
 def test_a_death_nobody_waited_for_is_reported_once_with_its_facts(survivor, failures):
     survivor.slice(procs=1).pid.call_one().get()
     [failure] = failures
-    assert (failure.mesh_name, failure.rank, failure.signal, failure.exit_code) == ("crew", 0, 9, None)
+    assert (failure.mesh_name, failure.rank, failure.signal, failure.exit_code) == ("mortal", 0, 9, None)
     assert dict(failure.coordinates) == {"procs": 0}
     assert failure.observed is False
 

@@ -16,12 +16,13 @@ _log = logging.getLogger("monarch")
 
 @dataclass(frozen=True)
 class MeshFailure:
-    """One rank of a mesh failed, for good.
+    """One rank of a mesh failed: for good, unless it is `restarting`.
 
     `rank` counts in the mesh as it was spawned and `coordinates` are its labels there. At most
     one of `exit_code` and `signal` is set, and only if the process ended. `endpoint` names what
     ran, if anything did; `process` is set if the whole process ended. `observed` is True if a
-    pending call raised the failure already.
+    pending call raised the failure already. `restarting` says that a restart policy brings the rank
+    back: its owner is told, and need not do anything. `mesh` is the mesh, where its owner is told.
     """
 
     mesh_name: str
@@ -36,6 +37,7 @@ class MeshFailure:
     pid: int | None = None
     process: str = ""
     observed: bool = False
+    restarting: bool = False
     because: MeshFailure | None = None
     mesh: Any = field(default=None, compare=False, repr=False)
 
@@ -54,7 +56,8 @@ class MeshFailure:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        return f"mesh {self.mesh_name!r} failed: crashed_ranks=[{self.rank}]: {self.cause}"
+        what = "failed and is restarted" if self.restarting else "failed"
+        return f"mesh {self.mesh_name!r} {what}: crashed_ranks=[{self.rank}]: {self.cause}"
 
 
 def default_fault_hook(failure: MeshFailure) -> None:
@@ -79,7 +82,13 @@ before_exit: Callable[[], object] = _nothing
 
 
 def at_root(failure: MeshFailure) -> None:
-    """Run the root's hook on a thread of its own: it may take its time, and it may end the program."""
+    """Run the root's hook on a thread of its own: it may take its time, and it may end the program.
+
+    What a restart policy mends is no affair of the hook; it is logged.
+    """
+    if failure.restarting:
+        _log.warning("%s", failure)
+        return
     threading.Thread(target=_run_hook, args=(failure,), name="monarch-fault-hook", daemon=True).start()
 
 
