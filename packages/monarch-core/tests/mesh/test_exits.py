@@ -361,7 +361,28 @@ os.kill(pids.item(procs=1), signal.SIGKILL)
 wait_for_ever()
 """)
     assert client.finish() == 1
-    assert all(word in client.errors for word in ("'crew'", "[1]", "signal 9"))
+    assert all(word in client.errors for word in ("'worker'", "'crew'", "[1]", "signal 9"))
+
+
+def test_a_program_ended_by_a_failure_runs_its_exit_functions_once(program):
+    client = program("""
+import atexit
+atexit.register(say, "goodbye")
+workers(1).run.broadcast("raise ValueError('on purpose')")
+wait_for_ever()
+""")
+    assert client.finish() == 1
+    assert client.output.count("goodbye") == 1
+
+
+def test_a_program_ended_by_a_failure_shows_the_traceback_of_the_actor(program):
+    client = program("""
+workers(1).run.broadcast("raise ValueError('on purpose')")
+wait_for_ever()
+""")
+    client.finish()
+    assert "in run" in client.errors
+    assert client.errors.count("Traceback") == 1
 
 
 def test_a_program_ended_by_a_failure_leaves_no_process(program, until):

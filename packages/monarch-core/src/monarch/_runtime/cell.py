@@ -295,6 +295,7 @@ class Cell:
             pid=self.process.pid,
             observed=work is not None and bool(work.envelope.port),
             restarting=delay is not None,
+            traceback=_traceback(error),
             because=getattr(error, "mesh_failure", None),
         )
         self.process.report(self.header.owner_process, self.header.owner, self.uid, failure)
@@ -307,8 +308,7 @@ class Cell:
     def _died(self, error: BaseException, endpoint: str | None, restarting: bool) -> ActorDied:
         what = f"actor {self.header.name!r} ({self.header.class_name}) rank {self.rank} failed"
         after = " and is restarted" if restarting else ""
-        remote = "".join(traceback.format_exception(error)) if error.__traceback__ else ""
-        text = f"{what}{after}: {_cause(error, endpoint)}\n{remote}".rstrip()
+        text = f"{what}{after}: {_cause(error, endpoint)}\n{_traceback(error)}".rstrip()
         return ActorDied(text, endpoint, mesh=self.header.name, rank=self.rank)
 
     # ---- restarts
@@ -470,6 +470,10 @@ class Cell:
 def _cause(error: BaseException, endpoint: str | None) -> str:
     what = f"{endpoint}() raised " if endpoint else ""
     return f"{what}{type(error).__name__}: {error}"
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)) if error.__traceback__ else ""
 
 
 async def _stop_all(children: Sequence[Child], reason: str) -> None:

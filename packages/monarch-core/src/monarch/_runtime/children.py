@@ -108,8 +108,8 @@ class Children:
                 return True
         return any(child.owner == owner and rank in child.living for child, rank in self._at(address))
 
-    def process_lost(self, address: str, error: SupervisionError, awaited: set[bytes]) -> None:
-        """A process is gone; calls to the meshes `awaited` raise that already."""
+    def process_lost(self, address: str, error: SupervisionError, *, awaited: bool) -> None:
+        """A process is gone; if it was `awaited`, a pending call has raised that already."""
         for child, rank in self._at(address):
             if rank not in child.living:
                 continue
@@ -118,7 +118,7 @@ class Children:
                 self._remember(address, child.owner)
             if not isinstance(error, MeshClosed):
                 failure = _with_process(child, rank, address, error)
-                self._process.supervise(child.owner, replace(failure, observed=child.uid in awaited))
+                self._process.supervise(child.owner, replace(failure, observed=awaited))
 
     def _remember(self, address: str, owner: bytes) -> None:
         with self._lock:

@@ -187,21 +187,18 @@ class Network:
             peer.fallen = error
         else:
             peer.error = error
-        self._process.process_lost(peer.address, error, self._fail_pending(peer, error))
+        self._fail_pending(peer, error)
+        self._process.process_lost(peer.address, error, awaited=peer.raised)
         if returns:
             self._revive(peer, error)
         self._forget_old()
 
-    def _fail_pending(self, peer: Peer, error: SupervisionError) -> set[bytes]:
-        """Fail the calls that wait for a peer, and return the meshes they went to."""
+    def _fail_pending(self, peer: Peer, error: SupervisionError) -> None:
         peer.raised = bool(peer.pending)
-        meshes = set()
         while peer.pending:
             with contextlib.suppress(KeyError):
                 port, awaited = peer.pending.popitem()
-                meshes.add(awaited.mesh)
                 self._give_up(port, awaited, peer, error)
-        return meshes
 
     def _revive(self, peer: Peer, error: SupervisionError) -> None:
         """Connect to the process that takes the place of one that is gone, and create its actors again."""

@@ -23,9 +23,6 @@ Buffers = Sequence[Sequence[bytes | memoryview]]
 class Awaited(Protocol):
     """A message that is to be answered."""
 
-    mesh: bytes
-    """Identity of the mesh of actors it went to; empty if it went to a process."""
-
     def peer_at(self, rank: int) -> Peer:
         """Return the peer whose answer as `rank` is awaited."""
 

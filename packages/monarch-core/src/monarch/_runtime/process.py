@@ -312,14 +312,14 @@ class Process:
         else:
             supervision.at_root(failure)
 
-    def process_lost(self, address: str, error: SupervisionError, awaited: set[bytes]) -> None:
+    def process_lost(self, address: str, error: SupervisionError, *, awaited: bool) -> None:
         """Another process is gone: owners hear of their actors there, and what it owned here ends.
 
-        `awaited` are the meshes to which calls of this process were on the way.
+        `awaited` says that a pending call raised the error already.
         """
         if self.ending:
             return
-        self.children.process_lost(address, error, awaited)
+        self.children.process_lost(address, error, awaited=awaited)
         for cell in self.cells():
             if cell.header.owner_process == address:
                 cell.stop_soon("the process of its owner is gone")

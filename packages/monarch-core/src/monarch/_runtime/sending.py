@@ -61,7 +61,6 @@ class _Route:
     __slots__ = (
         "endpoint",
         "me",
-        "mesh",
         "numbering",
         "peers",
         "positions",
@@ -76,7 +75,6 @@ class _Route:
         self, process: Process, me: Instance, target: Target, kind: Any, endpoint: str, position: int
     ) -> None:
         self.process, self.me, self.target, self.endpoint = process, me, target, endpoint
-        self.mesh = target.uid
         self.positions = range(len(target.ranks)) if position == ALL else (position,)
         self.ranks = [target.ranks[each] for each in self.positions]
         self.peers = [process.peer(target.processes[rank]) for rank in self.ranks]
@@ -238,8 +236,6 @@ class _Question:
     """What a process is asked itself."""
 
     __slots__ = ("_peer", "_position")
-
-    mesh = b""
 
     def __init__(self, peer: Peer, position: int) -> None:
         self._peer, self._position = peer, position
