@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -84,6 +84,6 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def environment_for_children() -> dict[str, Any]:
+def environment_for_children() -> dict[str, str]:
     """Return an environment in which a child process imports what this process can import."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
