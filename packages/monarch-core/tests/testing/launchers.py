@@ -361,13 +361,24 @@ class LeaksWhenItFails(Launcher):
         return super().error(spec, error)
 
 
+class KilledWhenForgotten:
+    def __init__(self, process):
+        self.process = process
+
+    def __del__(self):
+        self.process.kill()
+
+
 class DiesWithTheThread(Launcher):
     caught_by = "outlives_the_thread"
 
+    def __init__(self):
+        super().__init__()
+        self.thread = threading.local()
+
     def start(self, spec):
-        thread, process = threading.current_thread(), super().start(spec)
-        if thread is not threading.main_thread():
-            threading.Thread(target=lambda: (thread.join(), process.kill())).start()
+        process = super().start(spec)
+        self.thread.last = KilledWhenForgotten(process)
         return process
 
 

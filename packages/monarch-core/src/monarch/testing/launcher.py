@@ -128,8 +128,9 @@ class LauncherSuite(Suite):
 
     @pytest.mark.parametrize("code", [0, 1, 255])
     def test_the_exit_code_is_told_any_number_of_times(self, start: Start, code: int) -> None:
-        """With the pid, and no signal."""
+        """With the pid, and no signal, once the descriptor says that there is something to tell."""
         process = start(_SH, "-c", f"exit {code}")
+        assert select.select([process], [], [], self.patience)[0], "its descriptor is not readable"
         assert [self._ended(process), process.exit()] == [Exit(process.pid, exit_code=code)] * 2
 
     @pytest.mark.parametrize(
