@@ -64,13 +64,14 @@ class ProcMesh(ShapedMesh):
 
         The constructor runs before any message. One that raises is a failure of the mesh.
 
+        The keyword `restart` says what happens when an actor fails: "never", which is the default,
+        "rank", "mesh", or a `Restart`. The constructor runs again with the same arguments, and
+        references keep working. A constructor that has a parameter of this name gets it instead.
+
         Args:
             name: for people; it need not be unique.
             Class: a subclass of `Actor`.
             args, kwargs: for the constructor, pickled once.
-            restart: what happens when an actor fails: "never", which is the default, "rank", "mesh", or a
-                `Restart`. The constructor runs again with the same arguments, and references keep working.
-                A constructor that has a parameter of this name gets it instead.
 
         Raises:
             NotAnActor: if `Class` is no actor class, or an endpoint has the name of something
