@@ -14,6 +14,7 @@ import threading
 import traceback
 
 from monarch import config
+from monarch._debug import hook
 from monarch._mesh.boot import Boot, Parcel, SetUp
 from monarch._runtime import here
 from monarch._runtime.client import instance_of
@@ -37,6 +38,7 @@ def main() -> None:
     process.reactor.watch(boot.lifeline, lambda events: os._exit(0))
     process.on_shutdown = lambda: _shut_down(process)
     here.put(process)
+    hook.install()
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
     sys.stdout.flush()
@@ -75,6 +77,7 @@ def _shut_down(process: Process) -> None:
     process.ending = True
     empty = threading.Event()
     process.on_empty = empty.set
+    hook.end_all()
     for cell in reversed(process.cells()):
         cell.stop_soon("its process was stopped")
     if process.cells():
