@@ -7,6 +7,7 @@ breakpoints of its own. It traces one thread, and frames of the runtime are none
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dis
 import inspect
 import linecache
@@ -88,7 +89,8 @@ class Debugger(pdb.Pdb):
         """Act on one event, and end with the frame that the runtime called."""
         was_raising = self._raising
         if frame is self.botframe:
-            self._raising = event == "exception"
+            # StopIteration is how an await that had to wait hands over its value.
+            self._raising = event == "exception" and arg[0] is not StopIteration
         try:
             local = super().trace_dispatch(frame, event, arg)
         except BaseException:
@@ -136,6 +138,13 @@ class Debugger(pdb.Pdb):
 
     # ---- commands that differ from pdb
 
+    def default(self, line: str) -> None:
+        """Run a statement; what it assigns holds at once, and not only when the actor goes on."""
+        super().default(line)
+        if sys.version_info < (3, 13):  # later ones write through
+            # Else the next look at the variables of the frame, as by `where`, would undo it.
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.curframe), ctypes.c_int(0))
+
     def do_detach(self, arg: str) -> None:
         """detach
         Leave the session; it waits here for the next who attaches."""
@@ -176,4 +185,5 @@ class Debugger(pdb.Pdb):
 def _is_suspended(frame: FrameType) -> bool:
     """Whether a frame that reports a return will go on: it awaits or yields something."""
     code = frame.f_code
-    return bool(code.co_flags & _SUSPENDABLE) and dis.opname[code.co_code[frame.f_lasti]] == "YIELD_VALUE"
+    instruction = dis.opname[code.co_code[frame.f_lasti]]
+    return bool(code.co_flags & _SUSPENDABLE) and not instruction.startswith("RETURN_")

@@ -6,6 +6,7 @@ terminal that goes away without a word has detached.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -16,6 +17,8 @@ OUT, PROMPT, END, LINE = "out", "prompt", "end", "line"
 
 CONTINUED, DETACHED, STOPPED = "continued", "detached", "stopped"
 """Why it ended: the program goes on, the terminal was sent away, or the actor is to stop."""
+
+_NOTICE_SECONDS = 1.0
 
 
 class Link:
@@ -50,17 +53,24 @@ class Link:
             return None
         finally:
             self._socket.settimeout(None)
-        if not line.endswith(b"\n"):
+        try:
+            kind, text = json.loads(line)
+        except ValueError:  # the end, or somebody who does not speak this language
             return None
-        kind, text = json.loads(line)
-        return kind, text
+        return str(kind), str(text)
 
     def cut(self) -> None:
         """Hear no more: whoever waits in `receive`, on any thread, gets None."""
-        try:
+        with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass
+
+    def leave(self) -> None:
+        """Detach, and wait until the session has noticed; one that runs notices when it stops next."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while self.receive(_NOTICE_SECONDS):
+                pass
+        self.close()
 
     def close(self) -> None:
         """Let go of the socket."""

@@ -77,7 +77,7 @@ class Terminal(io.TextIOBase):
                 message = self._link.receive()
                 if message is not None and message[0] == LINE:
                     return message[1] + "\n"
-            self._let_go()
+            self._wait_again()
             text = self.greeting()
 
     def close(self) -> None:
@@ -93,7 +93,8 @@ class Terminal(io.TextIOBase):
         """Send the one who is attached away, and wait for the next."""
         self._send(OUT, self._written)
         self._written = ""
-        self._let_go(DETACHED)
+        self._send(END, DETACHED)
+        self._wait_again()
 
     def end(self) -> None:
         """The session is over: let go of everything."""
@@ -102,9 +103,9 @@ class Terminal(io.TextIOBase):
             self._is_cut = True
         self._listener.close()
         records.withdraw(self._folder, self.waiting)
-        if self._written:
-            self._send(OUT, self._written)
-        self._let_go(why)
+        self._send(OUT, self._written)
+        self._send(END, why)
+        self._hang_up()
 
     def cut(self) -> None:
         """Have the session end from another thread, whatever it waits for."""
@@ -117,9 +118,6 @@ class Terminal(io.TextIOBase):
                 self._link.cut()
 
     def _wait_attached(self) -> None:
-        if self.waiting.state != WAITING:
-            self.waiting.state = WAITING
-            self.publish()
         while True:
             try:
                 sock, _ = self._listener.accept()
@@ -150,9 +148,13 @@ class Terminal(io.TextIOBase):
             return False
         return self._link is not None
 
-    def _let_go(self, why: str = "") -> None:
-        if why:
-            self._send(END, why)
+    def _wait_again(self) -> None:
+        """Be there for the next; whoever leaves sees the connection close, and knows that it is so."""
+        self.waiting.state = WAITING
+        self.publish()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         with self._lock:
             link, self._link = self._link, None
         if link is not None:

@@ -28,18 +28,17 @@ def attach(session: Session) -> None:
     link = connect(session)
     try:
         ended = _relay(session, link)
+    except KeyboardInterrupt:  # not at a prompt, where it cancels the line
+        ended = "detached while it runs; it waits where it stops next"
     finally:
-        link.close()
+        link.leave()
     click.echo(f"session {waiting.id} of {waiting.actor!r} rank {waiting.rank}: {ended}", err=True)
 
 
 def _relay(session: Session, link: Link) -> str:
     """Relay until the end; returns what became of the session."""
     while True:
-        try:
-            message = link.receive()
-        except KeyboardInterrupt:
-            return "detached while it runs; it waits where it stops next"
+        message = link.receive()
         if message is None:
             raise lost(session)
         kind, text = message
@@ -63,6 +62,9 @@ def _answer(link: Link, prompt: str) -> bool:
 
 def _typed(link: Link, prompt: str) -> str:
     """Return a line that was edited at the terminal; empty at the end of the input."""
+    with contextlib.suppress(ImportError):  # some builds of Python lack it, and lines are not edited then
+        import readline  # noqa: F401
+
     while True:
         try:
             with _interrupted_by(link):

@@ -176,7 +176,7 @@ def _prompted(session: Session) -> Link | str:
     state, _ = _until_prompt(link)
     if state == WAITING:
         return link
-    link.close()
+    link.leave()
     return state
 
 
@@ -184,7 +184,7 @@ def _answer(session: Session, link: Link) -> Answer:
     try:
         return Answer(session, *_until_prompt(link))
     finally:
-        link.close()
+        link.leave()
 
 
 def _until_prompt(link: Link) -> tuple[str, str]:
