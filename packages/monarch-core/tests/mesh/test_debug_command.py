@@ -324,3 +324,43 @@ def test_garbage_from_a_terminal_ends_nothing(program, sessions, monarch, runtim
         while stranger.recv(1000):
             pass
     assert "\n10\n" in monarch("debug", "attach", found[0]["id"], typed="p y\n").stdout
+
+
+CELLS = """
+import linecache
+helper = 'def helper(x):\\n    breakpoint()\\n    return x\\n'
+caller = 'class Cell(Actor):\\n    @endpoint\\n    {kind}def run(self):\\n        return helper(5)\\n'
+for name, text in (("<cell 1>", helper), ("<cell 2>", caller)):
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"))
+say("got", crew(1).spawn("cell", Cell).run.call_one().get())
+"""
+
+
+@pytest.mark.parametrize("kind", ["", "async "], ids=["sync", "async"])
+def test_source_that_only_the_program_has_is_shown(program, sessions, monarch, kind):
+    """As the cells of a notebook: their files exist in its process alone."""
+    client = program(CELLS.replace("{kind}", kind))
+    [found] = sessions(client, 1)
+    assert (found["file"], found["source"]) == ("<cell 1>", "breakpoint()")
+    shown = monarch("debug", "attach", found["id"], typed="list\nup\nc\n").stdout
+    assert "3  \t    return x" in shown
+    assert "-> return helper(5)" in shown
+    assert client.says("got") == "5"
+
+
+def test_code_without_source_is_debugged_without(program, sessions, monarch):
+    client = program("""
+class Bare(Actor):
+    @endpoint
+    def run(self):
+        exec("breakpoint()")
+        return 5
+
+say("got", crew(1).spawn("bare", Bare).run.call_one().get())
+""")
+    [found] = sessions(client, 1)
+    assert (found["file"], found["source"], found["around"]) == ("<string>", None, [])
+    assert "source not available" in monarch("debug", "list", "--client", str(client.pid)).stdout
+    assert monarch("debug", "attach", found["id"], typed="up\np self\nc\n").returncode == 0
+    assert client.says("got") == "5"

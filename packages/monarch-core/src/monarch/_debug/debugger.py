@@ -10,18 +10,17 @@ import contextlib
 import ctypes
 import dis
 import inspect
-import linecache
 import pdb
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from monarch._debug import source
 from monarch._debug.terminal import Terminal
 
 # What calls the code of actors. Stepping does not stop there, and the stack is shown up to there.
 _CALLERS = ("monarch", "threading", "asyncio", "concurrent")
-_AROUND = 3  # lines before and after
 
 _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -31,18 +30,6 @@ def outermost(frame: FrameType) -> FrameType:
     while frame.f_back is not None and not _is_of_runtime(frame.f_back):
         frame = frame.f_back
     return frame
-
-
-def source_around(frame: FrameType) -> tuple[str | None, list[tuple[int, str]]]:
-    """Return the current line of a frame, and those around it with their numbers."""
-    code, line = frame.f_code, frame.f_lineno
-    lines = linecache.getlines(code.co_filename, frame.f_globals)
-    if not 0 < line <= len(lines):
-        return None, []
-    first = max(line - _AROUND, 1)
-    around = [(number, lines[number - 1].rstrip()) for number in range(first, line + _AROUND + 1)
-              if number <= len(lines)]  # fmt: skip
-    return lines[line - 1].strip(), around
 
 
 def _is_of_runtime(frame: FrameType) -> bool:
@@ -118,7 +105,8 @@ class Debugger(pdb.Pdb):
             frame.f_lineno,
             frame.f_code.co_name,
         )
-        waiting.source, waiting.around = source_around(frame)
+        source.load(frame, self.botframe)
+        waiting.source, waiting.around = source.around(frame)
         self._terminal.publish()
         super().interaction(frame, *args)
 

@@ -12,12 +12,14 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from monarch._debug import source
 from monarch._debug import waiting as records
-from monarch._debug.debugger import Debugger, outermost, source_around
+from monarch._debug.debugger import Debugger, outermost
 from monarch._debug.terminal import Terminal
 from monarch._debug.waiting import Waiting
 from monarch._runtime import here
@@ -76,8 +78,12 @@ class _Sessions:
 _sessions = _Sessions()
 
 
-def install() -> None:
-    """Make `breakpoint()` and `pdb.set_trace()` open a session, in this process."""
+def install(source_of: Callable[[str], list[str]]) -> None:
+    """Make `breakpoint()` and `pdb.set_trace()` open a session, in this process.
+
+    `source_of` returns the lines of a file that only the client has.
+    """
+    source.ask = source_of
     sys.breakpointhook = _on_breakpoint
     pdb.set_trace = _set_trace
 
@@ -106,7 +112,7 @@ def _set_trace(*args: Any, **options: Any) -> None:
 def _describe(process: Process, frame: FrameType, number: int) -> Waiting:
     who = _who(process)
     pid = os.getpid()
-    source, around = source_around(frame)
+    text, around = source.around(frame)
     handling = who._cell.handling if who._cell is not None else None
     return Waiting(
         id=f"{pid}.{number}",
@@ -118,7 +124,7 @@ def _describe(process: Process, frame: FrameType, number: int) -> Waiting:
         function=frame.f_code.co_name,
         file=frame.f_code.co_filename,
         line=frame.f_lineno,
-        source=source,
+        source=text,
         around=around,
         host=socket.gethostname(),
         pid=pid,

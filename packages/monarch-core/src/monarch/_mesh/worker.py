@@ -16,6 +16,7 @@ import traceback
 from monarch import config
 from monarch._debug import hook
 from monarch._mesh.boot import Boot, Parcel, SetUp
+from monarch._mesh.controller import source_of
 from monarch._runtime import here
 from monarch._runtime.client import instance_of
 from monarch._runtime.pickling import loads
@@ -38,7 +39,7 @@ def main() -> None:
     process.reactor.watch(boot.lifeline, lambda events: os._exit(0))
     process.on_shutdown = lambda: _shut_down(process)
     here.put(process)
-    hook.install()
+    hook.install(source_of)
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
     sys.stdout.flush()
