@@ -29,7 +29,8 @@ def command(ctx: click.Context, client: int | None, as_json: bool) -> None:
 
     Without a command it asks for commands at a terminal, and elsewhere prints the list.
     """
-    if ctx.invoked_subcommand is not None:
+    if ctx.invoked_subcommand is not None:  # an option before the command counts as one after it
+        ctx.default_map = {ctx.invoked_subcommand: {"client": client, "as_json": as_json}}
         return
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         show_list(find(client), as_json)
@@ -77,7 +78,10 @@ def cast_command(actor: str, ranks_: str, words: Sequence[str], client: int | No
 @_client
 @_json
 def continue_command(client: int | None, as_json: bool) -> None:
-    """Let all of them continue, and forget the breakpoints set by hand."""
+    """Let all of them continue.
+
+    It forgets the breakpoints that were set by hand.
+    """
     show_answers(cast(find(client), "quit"), as_json)
 
 

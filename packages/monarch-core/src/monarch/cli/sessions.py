@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -93,8 +94,9 @@ def _is_meant(waiting: Waiting, words: Sequence[str]) -> bool:
 
 def ranks(text: str) -> Callable[[Waiting], bool]:
     """Read ranks such as `3`, `0,4:8`, `gpus=0:2`, `all`, or each of them as `ranks(...)`."""
-    inner = text.removeprefix("ranks(").removesuffix(")") if text.startswith("ranks(") else text
-    if inner in ("all", "*", ""):
+    wrapped = re.fullmatch(r"ranks\((.*)\)", text)
+    inner = wrapped[1] if wrapped else text
+    if inner == "all":
         return lambda waiting: True
     numbers: list[range] = []
     labels: list[tuple[str, range]] = []
