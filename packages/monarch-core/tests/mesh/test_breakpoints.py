@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from monarch.actor import Actor, ActorError, current_rank, endpoint
+from monarch.actor import Actor, ActorError, concurrent_endpoint, current_rank, endpoint
 from monarch.cli import main
 from monarch.errors import MeshClosed
 
@@ -80,6 +80,23 @@ class AsyncWalker(Actor):
         await asyncio.sleep(0.01)
         value += 1
         return value
+
+
+class Meeting(Actor):
+    def __init__(self):
+        self.event = asyncio.Event()
+
+    @concurrent_endpoint
+    async def wait(self):
+        breakpoint()
+        await self.event.wait()
+        return "first"
+
+    @concurrent_endpoint
+    async def go(self):
+        breakpoint()
+        self.event.set()
+        return "second"
 
 
 class Done:
@@ -271,6 +288,21 @@ def test_an_asynchronous_endpoint_is_followed_over_its_awaits(procs, waiting, de
     mesh.stop().get(30)
 
 
+def test_two_coroutines_of_a_loop_share_a_session(procs, waiting, debug):
+    mesh = procs.slice(gpus=0).spawn("meeting", Meeting)
+    first = mesh.wait.call_one()
+    waiting(1)
+    second = mesh.go.call_one()
+    # The first is left at its await; the loop runs on to the breakpoint of the second.
+    assert "-> self.event.set()" in debug("attach", typed=["n", "n", "n", "c"]).out
+    assert (second.get(20), first.get(20)) == ("second", "first")
+    third = mesh.go.call_one()
+    waiting(1)
+    debug("attach", typed=["n", "n", "c"])
+    assert third.get(20) == "second"
+    mesh.stop().get(30)
+
+
 def test_the_variable_of_python_turns_breakpoints_off(walkers):
     assert walkers.slice(gpus=0).disabled.call_one().get(20) == "done"
 
@@ -315,9 +347,10 @@ def test_what_is_not_there_is_refused_with_a_stable_code(debug):
     assert debug("continue", "--json").json == {"answers": []}
 
 
-def test_stopping_the_mesh_ends_an_endpoint_that_waits(crew, waiting):
+@pytest.mark.parametrize("kind", [Walker, AsyncWalker])
+def test_stopping_the_mesh_ends_an_endpoint_that_waits(crew, waiting, kind):
     processes = crew(1)
-    pending = processes.spawn("walker", Walker).walk.call_one(ranks=[0])
+    pending = processes.spawn("walker", kind).walk.call_one()
     waiting(1)
     processes.stop().get(5)
     error = pending.exception(20)

@@ -29,7 +29,8 @@ class Trainer(Actor):
             breakpoint()
         return y + 1
 
-trainers = crew(4).spawn("trainer", Trainer)
+processes = crew(4)
+trainers = processes.spawn("trainer", Trainer)
 results = trainers.step.stream(10)
 """
 LINE = "            breakpoint()"
@@ -240,6 +241,22 @@ def test_a_program_that_dies_under_a_terminal_says_so(program, sessions, termina
     os.kill(found[0]["pid"], signal.SIGKILL)
     screen.shows(f"session {found[0]['id']} is lost")
     assert screen.finish() == 1
+
+
+def test_a_terminal_hears_that_the_actor_is_stopped(program, sessions, terminal, tmp_path):
+    gate = tmp_path / "gate"
+    client = program(f"""{TRAINER}
+while not os.path.exists({str(gate)!r}): time.sleep(0.01)
+processes.stop().get()
+say('stopped')
+""")
+    found = sessions(client, 2)
+    screen = terminal("debug", "attach", found[0]["id"])
+    screen.shows("(Pdb) ")
+    gate.touch()
+    screen.shows(": stopped")
+    assert screen.finish() == 0
+    client.says("stopped", 5)
 
 
 def test_a_second_terminal_is_refused(program, sessions, terminal, monarch):

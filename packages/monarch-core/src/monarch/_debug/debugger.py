@@ -51,12 +51,13 @@ class Debugger(pdb.Pdb):
         self._terminal, self._on_end = terminal, on_end
         terminal.greeting = self._place
         self._previous = sys.gettrace()
-        self._raising = self._runs_free = False
+        self._raising = self._runs_free = self._is_over = False
 
     # ---- from breakpoint() to the end
 
     def stop_in(self, frame: FrameType) -> None:
         """Stop in `frame` as soon as it goes on. Nothing may be called between this and that."""
+        sys.settrace(None)  # where a step led here, what follows would be stepped through
         self.reset()
         self.botframe = outermost(frame)
         above: FrameType | None = frame
@@ -74,6 +75,9 @@ class Debugger(pdb.Pdb):
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Act on one event, and end with the frame that the runtime called."""
+        if self._is_over:  # a coroutine that another session of its loop left behind
+            frame.f_trace = None
+            return None
         was_raising = self._raising
         if frame is self.botframe:
             # StopIteration is how an await that had to wait hands over its value.
@@ -90,6 +94,7 @@ class Debugger(pdb.Pdb):
         return local
 
     def _end(self, frame: FrameType | None) -> None:
+        self._is_over = True
         while frame is not None:
             frame.f_trace = None
             frame = None if frame is self.botframe else frame.f_back

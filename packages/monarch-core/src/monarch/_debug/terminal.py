@@ -77,6 +77,8 @@ class Terminal(io.TextIOBase):
                 message = self._link.receive()
                 if message is not None and message[0] == LINE:
                     return message[1] + "\n"
+            if self._is_cut:
+                raise self._closed()
             self._wait_again()
             text = self.greeting()
 
@@ -117,6 +119,14 @@ class Terminal(io.TextIOBase):
             if self._link is not None:
                 self._link.cut()
 
+    def _closed(self) -> MeshClosed:
+        waiting = self.waiting
+        return MeshClosed(
+            f"actor {waiting.actor!r} rank {waiting.rank} was stopped while it waited at the breakpoint "
+            f"{waiting.place()}",
+            waiting.endpoint,
+        )
+
     def _wait_attached(self) -> None:
         while True:
             try:
@@ -124,11 +134,7 @@ class Terminal(io.TextIOBase):
             except OSError:
                 if not self._is_cut:
                     raise
-                raise MeshClosed(
-                    f"actor {self.waiting.actor!r} rank {self.waiting.rank} was stopped while it waited "
-                    f"at the breakpoint {self.waiting.place()}",
-                    self.waiting.endpoint,
-                ) from None
+                raise self._closed() from None
             if is_same_user(sock):
                 break
             sock.close()

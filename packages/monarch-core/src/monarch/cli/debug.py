@@ -20,7 +20,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 _FOR_PDB = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-@click.group(name="debug", invoke_without_command=True)
+@click.group(name="debug", invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")
 @_client
 @_json
 @click.pass_context
