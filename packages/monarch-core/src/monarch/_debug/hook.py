@@ -6,6 +6,7 @@ Python's own hook would ask for a line of the standard input, which an actor doe
 from __future__ import annotations
 
 import itertools
+import linecache
 import os
 import pdb
 import socket
@@ -84,6 +85,8 @@ def install(source_of: Callable[[str], list[str]]) -> None:
     `source_of` returns the lines of a file that only the client has.
     """
     source.ask = source_of
+    # Python 3.13 keeps the text of its option -c there: how this process was started, no code of the user.
+    linecache.cache.pop("<string>", None)
     sys.breakpointhook = _on_breakpoint
     pdb.set_trace = _set_trace
 
