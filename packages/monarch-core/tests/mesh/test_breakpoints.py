@@ -358,6 +358,31 @@ def test_stopping_the_mesh_ends_an_endpoint_that_waits(crew, waiting, kind):
     assert waiting(0) == []
 
 
+def test_an_actor_that_is_stopped_at_a_breakpoint_has_not_failed(crew, waiting, failures, until):
+    processes = crew(2)
+    processes.slice(procs=0).spawn("walker", Walker, "constructor")
+    processes.slice(procs=1).spawn("walker", Walker).walk.broadcast()
+    waiting(2)
+    processes.stop().get(5)
+    with pytest.raises(AssertionError, match="not within"):  # a failure would be heard a moment later
+        until(lambda: failures, 0.5)
+
+
+def test_two_sessions_of_one_process_have_breakpoints_of_their_own(procs, waiting, debug):
+    meshes = [procs.slice(gpus=0).spawn(f"walker{number}", Walker) for number in range(2)]
+    first = meshes[0].walk.call_one()
+    waiting(1)
+    debug("attach", typed=[f"break {line_of('return here')}"])
+    second = meshes[1].walk.call_one()
+    waiting(2)
+    assert debug("attach", "walker1", typed=["break", "c"]).code == 0
+    assert second.get(20) == 1
+    assert "-> return here" in debug("attach", "walker0", typed=["c", "c"]).out
+    assert first.get(20) == 1
+    for mesh in meshes:
+        mesh.stop().get(30)
+
+
 def test_a_session_of_a_killed_process_is_not_listed(crew, waiting, failures, until):
     processes = crew(1)
     pending = processes.spawn("walker", Walker).walk.call_one(ranks=[0])

@@ -281,6 +281,8 @@ def test_at_a_terminal_it_asks_for_commands(program, sessions, terminal):
     screen.shows("monarch debug> ")
     screen.types("cast trainer ranks(1,3) p y\n")
     assert screen.shows("monarch debug> ").count("30") == 1
+    screen.types("nonsense\x03")
+    screen.shows("monarch debug> ")
     screen.types("attach nobody\n")
     screen.shows("no breakpoint waits as 'nobody'")
     screen.types("continue\n")

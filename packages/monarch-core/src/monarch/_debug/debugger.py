@@ -48,6 +48,7 @@ class Debugger(pdb.Pdb):
             nosigint=True,
             readrc=False,
         )
+        self.breaks = {}  # pdb begins with those of every debugger of the process
         self._terminal, self._on_end = terminal, on_end
         terminal.greeting = self._place
         self._previous = sys.gettrace()

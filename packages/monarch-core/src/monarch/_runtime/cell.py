@@ -268,7 +268,8 @@ class Cell:
             observed=work is not None and bool(work.envelope.port),
             because=getattr(error, "mesh_failure", None),
         )
-        self.process.report(self.header.owner_process, self.header.owner, failure)
+        if not (self.process.ending and isinstance(error, MeshClosed)):  # stopped where it waited: no failure
+            self.process.report(self.header.owner_process, self.header.owner, failure)
 
     def _end(self, error: SupervisionError) -> None:
         """Take no more messages, and refuse those that wait."""

@@ -37,7 +37,7 @@ def command(ctx: click.Context, client: int | None, as_json: bool) -> None:
         return
     from monarch.cli.debug_shell import Shell
 
-    Shell(client).cmdloop()
+    Shell(client).run()
 
 
 @command.command("list")

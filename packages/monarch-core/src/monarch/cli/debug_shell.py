@@ -22,9 +22,14 @@ class Shell(cmd.Cmd):
         super().__init__()
         self._client = client
 
-    def preloop(self) -> None:
-        """Begin with the list."""
+    def run(self) -> None:
+        """Show the list, then do commands up to `quit`; Ctrl-C cancels a line."""
         self.do_list("")
+        while True:
+            try:
+                return self.cmdloop()
+            except KeyboardInterrupt:
+                click.echo()
 
     def onecmd(self, line: str) -> bool:
         """Do one command; an error of it ends nothing."""

@@ -7,6 +7,7 @@ for a wrong use of the command. With `--json` the standard output is one JSON do
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in arguments
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # what an actor prints may be more than this terminal can show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = root.main(list(arguments), prog_name="monarch", standalone_mode=False) or 0
         sys.stdout.flush()
