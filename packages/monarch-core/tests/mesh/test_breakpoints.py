@@ -10,11 +10,12 @@ import pdb
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from monarch.actor import Actor, ActorError, concurrent_endpoint, current_rank, endpoint
+from monarch.actor import Actor, ActorError, concurrent_endpoint, current_rank, endpoint, status
 from monarch.cli import main
 from monarch.errors import MeshClosed
 
@@ -80,6 +81,15 @@ class AsyncWalker(Actor):
         await asyncio.sleep(0.01)
         value += 1
         return value
+
+
+class Lingering(Actor):
+    def __init__(self, gate):
+        self.gate = gate
+
+    def __cleanup__(self, error):
+        while not self.gate.exists():
+            time.sleep(0.01)
 
 
 class Meeting(Actor):
@@ -358,14 +368,20 @@ def test_stopping_the_mesh_ends_an_endpoint_that_waits(crew, waiting, kind):
     assert waiting(0) == []
 
 
-def test_an_actor_that_is_stopped_at_a_breakpoint_has_not_failed(crew, waiting, failures, until):
-    processes = crew(2)
-    processes.slice(procs=0).spawn("walker", Walker, "constructor")
-    processes.slice(procs=1).spawn("walker", Walker).walk.broadcast()
+def test_an_actor_that_is_stopped_at_a_breakpoint_has_not_failed(crew, waiting, failures, until, tmp_path):
+    processes, gate = crew(1), tmp_path / "gate"
+    processes.spawn("lingering", Lingering, gate)
+    born = processes.spawn("born", Walker, "constructor")
+    called = processes.spawn("called", Walker)
+    called.walk.broadcast()
     waiting(2)
-    processes.stop().get(5)
-    with pytest.raises(AssertionError, match="not within"):  # a failure would be heard a moment later
-        until(lambda: failures, 0.5)
+    stopping = processes.stop()
+    # The process itself answers, and on the connection that news of a failure would have come by.
+    until(lambda: [status(mesh).get(20).item(procs=0) for mesh in (born, called)] == [None, None])
+    until(lambda: not any(thread.name == "monarch-fault-hook" for thread in threading.enumerate()))
+    assert failures == []
+    gate.touch()
+    stopping.get(5)
 
 
 def test_two_sessions_of_one_process_have_breakpoints_of_their_own(procs, waiting, debug):
