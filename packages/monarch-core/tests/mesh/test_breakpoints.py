@@ -44,12 +44,12 @@ class Walker(Actor):
     @endpoint
     def twice(self):
         breakpoint()
-        breakpoint()
+        breakpoint(header="again")
         return "done"
 
     @endpoint
     def by_habit(self):
-        pdb.set_trace()
+        pdb.set_trace(header="look here")
         return "done"
 
     @endpoint
@@ -260,14 +260,17 @@ def test_the_next_breakpoint_waits_anew(walkers, waiting, debug):
 def test_stepping_over_the_next_breakpoint_stays_in_the_session(walkers, waiting, debug):
     pending = walkers.slice(gpus=0).twice.call_one()
     waiting(1)
-    assert debug("attach", typed=["next", "next", "p 'still here'", "c"]).out.count("still here") == 1
+    out = debug("attach", typed=["step", "step", "p 'still here'", "c"]).out
+    assert "again\n> " in out
+    assert "--Call--" not in out
+    assert out.count("still here") == 1
     assert pending.get(20) == "done"
 
 
 def test_pdb_set_trace_does_the_same(walkers, waiting, debug):
     pending = walkers.slice(gpus=0).by_habit.call_one()
-    assert waiting(1)[0]["source"] == "pdb.set_trace()"
-    debug("attach", typed=["c"])
+    assert waiting(1)[0]["source"] == 'pdb.set_trace(header="look here")'
+    assert debug("attach", typed=["c"]).out.startswith("look here\n> ")
     assert pending.get(20) == "done"
 
 

@@ -56,9 +56,11 @@ class Debugger(pdb.Pdb):
 
     # ---- from breakpoint() to the end
 
-    def stop_in(self, frame: FrameType) -> None:
+    def stop_in(self, frame: FrameType, header: str | None = None) -> None:
         """Stop in `frame` as soon as it goes on. Nothing may be called between this and that."""
         sys.settrace(None)  # where a step led here, what follows would be stepped through
+        if header is not None:
+            self.message(header)
         self.reset()
         self.botframe = outermost(frame)
         above: FrameType | None = frame

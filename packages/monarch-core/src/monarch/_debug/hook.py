@@ -39,10 +39,13 @@ class _Sessions:
         self._of_thread = threading.local()
         self.has_ended = False
 
+    def of_this_thread(self) -> Debugger | None:
+        """Return the debugger of the calling thread, if it has one."""
+        return getattr(self._of_thread, "debugger", None)
+
     def stop(self, frame: FrameType) -> Debugger | None:
         """Return the debugger that stops in `frame`: that of the thread, else a new one."""
-        ongoing: Debugger | None = getattr(self._of_thread, "debugger", None)
-        if ongoing is not None:
+        if (ongoing := self.of_this_thread()) is not None:
             return ongoing
         process = here.get()
         waiting = _describe(process, frame, next(self._numbers))
@@ -98,18 +101,20 @@ def end_all() -> None:
 
 def _on_breakpoint(*args: Any, **options: Any) -> Any:
     # Python's own hook knows what the variable may say: nothing at all, or somebody else's debugger.
-    if os.environ.get("PYTHONBREAKPOINT"):
+    # It is not looked at where a step led here: that would be a step into the code that looks.
+    if _sessions.of_this_thread() is None and os.environ.get("PYTHONBREAKPOINT"):
         return sys.__breakpointhook__(*args, **options)
     return _set_trace(*args, **options)
 
 
-def _set_trace(*args: Any, **options: Any) -> None:
+def _set_trace(*, header: str | None = None) -> None:
+    """Stop in the caller; `header` is what a terminal shows first."""
     frame = sys._getframe(1)
     while frame.f_globals is globals() and frame.f_back is not None:
         frame = frame.f_back
     debugger = _sessions.stop(frame)
     if debugger is not None:
-        debugger.stop_in(frame)
+        debugger.stop_in(frame, header)
 
 
 def _describe(process: Process, frame: FrameType, number: int) -> Waiting:
