@@ -21,6 +21,10 @@ MonarchError
 │   ├── MessageTooLarge        refused before sending (also ValueError)
 │   ├── PicklingError          a value that cannot travel (also pickle.PicklingError)
 │   └── DeadlockError          a wait that could never end (also RuntimeError)
+├── DebugError
+│   ├── NoSuchSession          no breakpoint waits under this name (also LookupError)
+│   ├── SessionTaken           another terminal is attached to it
+│   └── SessionLost            its process ended while a terminal was attached (also ConnectionError)
 └── TransportError             a connection that could not be made, or a peer that was refused
 
 An error also inherits the builtin that a caller would already catch. Facts stand in
@@ -224,6 +228,22 @@ class PicklingError(CallError, pickle.PicklingError):
 
 class DeadlockError(CallError, RuntimeError):
     """A wait that could never end, refused before it starts."""
+
+
+class DebugError(MonarchError):
+    """Something that `monarch debug` cannot do."""
+
+
+class NoSuchSession(DebugError, LookupError):
+    """No breakpoint waits under this name."""
+
+
+class SessionTaken(DebugError):
+    """Another terminal is attached to the session."""
+
+
+class SessionLost(DebugError, ConnectionError):
+    """The process of the session ended while a terminal was attached."""
 
 
 class TransportError(MonarchError, ConnectionError):

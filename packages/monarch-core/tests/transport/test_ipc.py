@@ -68,7 +68,7 @@ def test_an_address_that_does_not_work_is_refused_with_the_reason(transport, ver
 
 def test_a_peer_of_another_user_is_refused_on_both_ends(transport, address, listener, monkeypatch, until):
     path = address.removeprefix("ipc://")
-    monkeypatch.setattr(ipc_transport, "_user_of_peer", lambda sock: os.geteuid() + 1)
+    monkeypatch.setattr(ipc_transport, "user_of_peer", lambda sock: os.geteuid() + 1)
     stranger = socket.socket(socket.AF_UNIX)
     stranger.connect(path)
     assert listener.accept() is None

@@ -14,7 +14,9 @@ import threading
 import traceback
 
 from monarch import config
+from monarch._debug import hook
 from monarch._mesh.boot import Boot, Parcel, SetUp
+from monarch._mesh.controller import source_of
 from monarch._runtime import here
 from monarch._runtime.client import instance_of
 from monarch._runtime.pickling import loads
@@ -38,6 +40,7 @@ def main() -> None:
     process.reactor.watch(boot.lifeline, lambda events: os._exit(0))
     process.on_shutdown = lambda: _shut_down(process)
     here.put(process)
+    hook.install(source_of)
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
     sys.stdout.flush()
@@ -76,6 +79,7 @@ def _shut_down(process: Process) -> None:
     process.ending = True
     empty = threading.Event()
     process.on_empty = empty.set
+    hook.end_all()
     for cell in reversed(process.cells()):
         cell.stop_soon("its process was stopped")
     if process.cells():

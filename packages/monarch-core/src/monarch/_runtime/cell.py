@@ -278,7 +278,9 @@ class Cell:
         if self.error is not None or self._restarting:
             self._answer_with(work, self.error or self._died(error, endpoint, True))
             return
-        delay = self._budget.spend(self.rank)
+        # What is stopped where it waited, as at a breakpoint, has not failed and does not come back.
+        is_stopped = self.process.ending and isinstance(error, MeshClosed)
+        delay = None if is_stopped else self._budget.spend(self.rank)
         died = self._died(error, endpoint, delay is not None)
         if delay is None:
             self._end(died, last=self._wind_up(error, cleanup=cleanup))
@@ -298,7 +300,8 @@ class Cell:
             traceback=_traceback(error),
             because=getattr(error, "mesh_failure", None),
         )
-        self.process.report(self.header.owner_process, self.header.owner, self.uid, failure)
+        if not is_stopped:
+            self.process.report(self.header.owner_process, self.header.owner, self.uid, failure)
 
     def _answer_with(self, work: Work | None, error: SupervisionError) -> None:
         """Tell who waits for the message that the actor failed at; it was delivered, so nobody else hears."""
