@@ -58,6 +58,9 @@ def default_bootstrap_cmd() -> BootstrapCommand:
 ENTRY = "monarch._mesh.worker:main"
 """What the default command calls."""
 
+WARM_UP = "monarch._mesh.worker:warm_up"
+"""What a process may call once before it forks others that call `ENTRY`."""
+
 # PR_SET_PDEATHSIG with SIGKILL: the lifeline alone is not seen while an actor holds the interpreter.
 _START = "import ctypes; ctypes.CDLL(None).prctl(1, 9); from monarch._mesh.worker import main; main()"
 _BIND_KEYS = ("cpus", "physcpubind", "cpunodebind", "membind")

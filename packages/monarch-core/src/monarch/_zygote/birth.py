@@ -44,7 +44,7 @@ class Link:
             with theirs:
                 self.send(start, [theirs.fileno(), *descriptors])
             ours.settimeout(seconds)
-            started: Started = pickle.loads(ours.recv(1 << 16) or _raise_gone())
+            started: Started = pickle.loads(ours.recv(1 << 16) or self._raise_gone())
             if started.error:
                 raise OSError(started.error)
         except TimeoutError:
@@ -68,7 +68,14 @@ class Link:
         try:
             send(self._control, message, descriptors)
         except (BrokenPipeError, ConnectionResetError):
-            _raise_gone()
+            self._raise_gone()
+
+    def _raise_gone(self) -> NoReturn:
+        try:
+            why = self._control.recv(1 << 16, socket.MSG_DONTWAIT).decode()
+        except OSError:
+            why = ""
+        raise KeeperGone(f"the keeper of processes (pid {self.pid}) has ended\n{why}".rstrip())
 
     def end(self) -> None:
         """End a keeper that has started nothing yet."""
@@ -82,17 +89,13 @@ class Link:
         self._control.close()
 
 
-def _raise_gone() -> NoReturn:
-    raise KeeperGone("the process that starts processes has ended")
-
-
 class _Here:
     """What this process knows of its keeper."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.link: Link | None = None
-        self.entries: Sequence[str] = ()
+        self.warm_up = ""
         self.may_fork = False
         self.why = "monarch.actor was not imported"
         self.imported_more = False
@@ -101,12 +104,12 @@ class _Here:
 _here = _Here()
 
 
-def arm(module: str, entries: Sequence[str]) -> None:
+def arm(module: str, warm_up: str) -> None:
     """Fork a zygote now, while `module` is being imported, and again after every long import.
 
-    Processes will call functions of the modules `entries`.
+    The zygote calls the function `warm_up`, given as "module:function", before it forks others.
     """
-    _here.entries = entries
+    _here.warm_up = warm_up
     if config.get("proc_start_method") != "fork":
         return
     _here.may_fork = True
@@ -166,9 +169,9 @@ def _be_zygote(control: socket.socket, client: int, imported: Collection[str]) -
         leave_session_and_files({control.fileno(), client})
         ignore_imports()
         forget_the_program(imported)
-        load(Preload(_here.entries, sys.path))
+        load(Preload([], sys.path, _here.warm_up))
         if why := trial.failure():
-            preload = Preload([*_here.entries, *clean.installed()], list(sys.path))
+            preload = Preload(clean.installed(), list(sys.path), _here.warm_up)
             clean.become(clean.Birth(control.fileno(), client, preload, True, why))
         Keeper(control, client, True, "forked from the program as it was at its last long import").run()
     finally:
@@ -179,7 +182,7 @@ def _start_clean() -> Link:
     fork = config.get("proc_start_method") == "fork"
     client = os.pidfd_open(os.getpid())
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    preload = Preload([*_here.entries, *clean.installed()], list(sys.path))
+    preload = Preload(clean.installed(), list(sys.path), _here.warm_up)
     why = _here.why if fork else "proc_start_method is 'exec'"
     birth = clean.Birth(theirs.fileno(), client, preload, fork, why).to_descriptor()
     passed = [(os.POSIX_SPAWN_DUP2, number, number) for number in (theirs.fileno(), client, birth)]
@@ -198,7 +201,7 @@ def _forget() -> None:
     before, _here = _here, _Here()
     if before.link is not None:
         before.link.abandon()
-    _here.entries, _here.why = before.entries, "it was forked itself"
+    _here.warm_up, _here.why = before.warm_up, "it was forked itself"
 
 
 os.register_at_fork(after_in_child=_forget)

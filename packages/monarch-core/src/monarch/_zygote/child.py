@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -100,8 +100,7 @@ def _call(entry: str, env: Mapping[str, str], birth: int) -> int:
         random.seed()  # Python's own generator does it by itself
     os.close(birth)
     try:
-        module, _, function = entry.partition(":")
-        contextvars.Context().run(getattr(import_module(module), function))
+        contextvars.Context().run(resolve(entry))
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -116,6 +115,12 @@ def _call(entry: str, env: Mapping[str, str], birth: int) -> int:
         with contextlib.suppress(Exception):
             stream.flush()
     return code
+
+
+def resolve(entry: str) -> Callable[[], object]:
+    """Return the function that "module:function" names."""
+    module, _, function = entry.partition(":")
+    return getattr(import_module(module), function)  # type: ignore[no-any-return]
 
 
 def _set_environment(env: Mapping[str, str]) -> None:

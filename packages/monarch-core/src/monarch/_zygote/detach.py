@@ -23,7 +23,8 @@ def leave_session_and_files(keep: Collection[int]) -> None:
 
     The numbers stay taken, by the null device: objects of the program will close them some time.
     """
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)

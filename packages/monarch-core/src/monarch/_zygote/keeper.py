@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import pickle
 import select
@@ -10,12 +11,12 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 
 from monarch._zygote import linux, trial
-from monarch._zygote.child import become
+from monarch._zygote.child import become, resolve
 from monarch._zygote.request import Message, Preload, Signal, Start, Started, receive
 
 _PATIENCE = 10.0  # seconds for what was killed to end; more only where the kernel holds it
@@ -46,6 +47,9 @@ class Keeper:
         """Work until the client is gone or hangs up, then end every process that is left."""
         try:
             self._serve()
+        except Exception:
+            _tell(self._control.fileno(), traceback.format_exc().encode())
+            raise
         finally:
             self._end_all()
 
@@ -159,7 +163,10 @@ def load(preload: Preload) -> bool:
     missing = [name for name in preload.names if name not in sys.modules]
     for name in missing:
         with contextlib.suppress(Exception):
-            import_module(name)
+            importlib.import_module(name)
+    if preload.warm_up:
+        with contextlib.suppress(Exception):  # each process will meet with it, and say so
+            resolve(preload.warm_up)()
     return bool(missing)
 
 

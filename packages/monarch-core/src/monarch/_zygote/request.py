@@ -31,10 +31,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Preload:
-    """Modules that the program has imported and the keeper should have, to be found on `path`."""
+    """Modules that the program has imported and the keeper should have, to be found on `path`.
+
+    `warm_up` is "module:function", or "", to be called once.
+    """
 
     names: Sequence[str]
     path: Sequence[str]
+    warm_up: str = ""
 
 
 @dataclass(frozen=True)

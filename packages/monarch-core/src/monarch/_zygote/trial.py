@@ -13,8 +13,8 @@ import sys
 from monarch._zygote import linux
 
 _SECONDS = 1.0
-_MANY = 1 << 17  # elements; libraries work on fewer with one thread
-_WIDE = 256
+_MANY = 1 << 16  # elements; libraries work on fewer with one thread
+_WIDE = 128
 
 # What libraries that cannot be forked call their threads.
 _THREADS = ("grpc", "event_engine", "default-execut", "resolver-execut", "timer_manager")

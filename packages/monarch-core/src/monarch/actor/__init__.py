@@ -32,7 +32,7 @@ from monarch._mesh import (
     this_host,
     this_proc,
 )
-from monarch._mesh.command import ENTRY
+from monarch._mesh.command import WARM_UP
 from monarch._runtime import here, supervision
 from monarch._runtime.cell import UndeliverableMessageEnvelope
 from monarch._runtime.context import Context, Instance
@@ -91,4 +91,4 @@ __all__ = [
 supervision.root_hook = lambda failure: sys.modules[__name__].unhandled_fault_hook(failure)
 
 if here.running() is None:  # not in an actor process, which starts none
-    birth.arm(__name__, [ENTRY.partition(":")[0]])
+    birth.arm(__name__, WARM_UP)
