@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Iterator
 
 from monarch import config
 from monarch.__about__ import __version__
 from monarch._zygote import birth, linux
-from monarch._zygote.birth import KeeperGone, Link
+from monarch._zygote.link import KeeperGone, Link
 from monarch._zygote.request import Signal, Start
 from monarch.abc import Exit, LaunchSpec
 from monarch.errors import SpawnError
@@ -23,24 +22,24 @@ MONARCH_API = (1, 0)
 class LocalProcess:
     """A child of our keeper, which tells its end through a socket."""
 
-    def __init__(self, pid: int, channel: socket.socket, keeper: Link) -> None:
+    def __init__(self, pid: int, channel: int, keeper: Link) -> None:
         self.pid = pid
         self._channel, self._keeper = channel, keeper
         self._exit: Exit | None = None
 
     def fileno(self) -> int:
-        """Return the socket."""
-        return self._channel.fileno()
+        """Return our end of the socket."""
+        return self._channel
 
     def exit(self) -> Exit | None:
         """Return how it ended; None while it runs."""
         if self._exit is None:
             try:
-                code = self._channel.recv(64)
+                code = os.read(self._channel, 64)
             except BlockingIOError:
                 return None
             self._exit = self._ended(code)
-            self._channel.close()
+            os.close(self._channel)
         return self._exit
 
     def _ended(self, code: bytes) -> Exit:
