@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import Iterator
 
 from monarch import config
@@ -67,6 +68,10 @@ class LocalProcess:
 class LocalLauncher:
     """Starts processes through the keeper of this process, which all launchers share."""
 
+    def __init__(self) -> None:
+        self._waiting: set[socket.socket] = set()
+        self._closed = False
+
     def start(self, spec: LaunchSpec) -> LocalProcess:
         """Start one process (see `monarch.abc.Launcher`)."""
         program = spec.executable or spec.argv[0]
@@ -84,22 +89,28 @@ class LocalLauncher:
         try:
             with _descriptors(spec) as descriptors:
                 return self._start(start, descriptors)
-        except (OSError, KeeperGone) as error:
+        except (OSError, SpawnError) as error:
             raise SpawnError(f"cannot start {program!r}: {error}") from error
 
     def _start(self, start: Start, descriptors: list[int]) -> LocalProcess:
         keeper = birth.link()
         seconds = config.get("proc_start_timeout")
         try:
-            pid, channel = keeper.start(start, descriptors, seconds)
-        except KeeperGone:  # somebody killed it: once more, by another
-            birth.lost(keeper)
+            pid, channel = keeper.start(start, descriptors, seconds, self._waiting)
+        except KeeperGone:
+            if self._closed:
+                raise SpawnError("its launcher was closed") from None
+            birth.lost(keeper)  # somebody killed it: once more, by another
             keeper = birth.link()
-            pid, channel = keeper.start(start, descriptors, seconds)
+            pid, channel = keeper.start(start, descriptors, seconds, self._waiting)
         return LocalProcess(pid, channel, keeper)
 
     def close(self) -> None:
-        """Do nothing: the keeper serves the next launcher, and ends with this process."""
+        """Give up what is being started. The keeper serves the next launcher, and ends with this process."""
+        self._closed = True
+        for answer in list(self._waiting):
+            with contextlib.suppress(OSError):
+                answer.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ def become(start: Start, birth: int, others: Sequence[int], own: Collection[int]
         _default_signals()
         if start.entry is None:
             _execute(start, birth)
-        code = _call(start.entry, start.env, birth)
+        code = _call(start, start.entry, birth)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.write(birth, str(error).encode(errors="replace"))
@@ -88,16 +88,15 @@ def _execute(start: Start, birth: int) -> NoReturn:
     os.execvpe(start.executable, list(start.argv), dict(start.env))
 
 
-def _call(entry: str, env: Mapping[str, str], birth: int) -> int:
+def _call(start: Start, entry: str, birth: int) -> int:
     """Call the entry point as if an interpreter had just been started for it."""
     linux.be_called("monarch-actor")
-    _set_environment(env)
+    _set_environment(start.env)
     _kept.extend([sys.modules["__main__"], sys.stdin, sys.stdout, sys.stderr])
     sys.modules["__main__"] = types.ModuleType("__main__")
     _open_standard_streams()
     _forget_settings()
-    if (random := sys.modules.get("numpy.random")) is not None:
-        random.seed()  # Python's own generator does it by itself
+    _adapt_libraries(len(start.cpus))
     os.close(birth)
     try:
         contextvars.Context().run(resolve(entry))
@@ -149,6 +148,14 @@ def _open_standard_streams() -> None:
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+
+
+def _adapt_libraries(cpus: int) -> None:
+    """Redo what libraries do when they are imported, and what is different here; 0 means all processors."""
+    if (random := sys.modules.get("numpy.random")) is not None:
+        random.seed()  # Python's own generator does it by itself
+    if cpus and (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(min(cpus, torch.get_num_threads()))
 
 
 def _forget_settings() -> None:

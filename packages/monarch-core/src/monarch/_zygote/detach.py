@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import gc
 import importlib
 import os
 import signal
@@ -48,8 +46,8 @@ def forget_the_program(imported: Collection[str]) -> None:
     _forget_signals()
     _forget_ends()
     _finish_imports(imported)
-    asyncio._set_running_loop(None)
-    gc.freeze()  # a collection would write to, and so copy, every page
+    if (asyncio := sys.modules.get("asyncio")) is not None:
+        asyncio._set_running_loop(None)
 
 
 def _forget_signals() -> None:

@@ -23,20 +23,24 @@ class _Watch:
 
     def __init__(self, ended: Callable[[Collection[str]], None]) -> None:
         self._ended = ended
-        self._busy = False
+        self._busy = self._looking = False
         self._seconds = 0.0
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find the module by the other finders."""
-        if self._busy or "." in name:
+        if self._busy or self._looking or "." in name:
             return None
-        for finder in sys.meta_path:
-            if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
-                self._measure(spec.loader)
-                return spec
-        return None
+        self._looking = True  # there are finders that ask all others, as this one does
+        try:
+            specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+            spec = next(filter(None, specs), None)
+        finally:
+            self._looking = False
+        if spec is not None:
+            self._measure(spec.loader)
+        return spec
 
     def _measure(self, loader: Any) -> None:
         """Let the next execution of a module by `loader` be measured."""

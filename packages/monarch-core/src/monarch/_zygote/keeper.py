@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import pickle
@@ -46,6 +47,7 @@ class Keeper:
     def run(self) -> None:
         """Work until the client is gone or hangs up, then end every process that is left."""
         try:
+            gc.freeze()  # in a fork, a collection would write to every page, and so copy it
             self._serve()
         except Exception:
             _tell(self._control.fileno(), traceback.format_exc().encode())
@@ -84,20 +86,24 @@ class Keeper:
             start = replace(start, entry=None)
         born, birth = os.pipe()
         self._own |= {*descriptors, born, birth}
+        pid = None
         try:
             pid = linux.fork()
-        except OSError as error:
-            pid, failure = 0, str(error)
-        else:
             if pid == 0:
                 become(start, birth, others, self._own)
-            os.close(birth)
-            failure = _read_all(born)  # it ends when the process executes or calls what it is for
-        if pid and not failure:
+        except OSError as error:
+            os.write(birth, str(error).encode())
+        os.close(birth)
+        failure = _read_all(born)  # it ends when the process executes or calls what it is for
+        wanted = _tell(channel, pickle.dumps(Started(pid, self._how, failure)))
+        closed = {born, *others}
+        if pid is None or failure:
+            closed.add(channel)
+        else:
             self._channels[pid] = channel
-        _tell(channel, pickle.dumps(Started(pid, self._how, failure)))
-        closed = {born, *others} if not failure else {born, *descriptors}
-        self._own -= closed | {birth}
+            if not wanted:
+                os.kill(pid, signal.SIGKILL)
+        self._own -= {*closed, birth}
         for descriptor in closed:
             os.close(descriptor)
 
@@ -105,7 +111,8 @@ class Keeper:
         if not self._may_fork:
             return
         if load(preload) and (why := trial.failure()):
-            self._may_fork, self._how = False, why
+            self._may_fork, self._how = False, f"executed, because {why}"
+        gc.freeze()
 
     def _signal(self, message: Signal) -> None:
         if message.pid not in self._channels:  # it has been reaped, and its number may be another's
@@ -175,6 +182,10 @@ def _read_all(descriptor: int) -> str:
         return file.read()
 
 
-def _tell(channel: int, content: bytes) -> None:
-    with contextlib.suppress(OSError):  # the client has let go of the process, or is gone
+def _tell(channel: int, content: bytes) -> bool:
+    """Write, and say whether there is anybody to read it."""
+    try:
         os.write(channel, content)
+    except OSError:
+        return False
+    return True

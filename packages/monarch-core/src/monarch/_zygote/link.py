@@ -33,19 +33,24 @@ class Link:
         """Whether it has started processes, which end with it."""
         self._control = control
 
-    def start(self, start: Start, descriptors: Sequence[int], seconds: float) -> tuple[int, int]:
+    def start(
+        self, start: Start, descriptors: Sequence[int], seconds: float, waiting: set[socket.socket]
+    ) -> tuple[int, int]:
         """Start a process, within `seconds`.
 
         `descriptors` are its working directory, standard output and standard error, then those that
-        `start` names. Return its number, and a descriptor on which its exit code will arrive.
+        `start` names. Return its number, and a descriptor on which its exit code will arrive. The
+        socket that the answer comes by is in `waiting` meanwhile: shutting it down gives up, and the
+        keeper then ends what it has started.
 
         Raises:
-            KeeperGone: if the keeper has ended.
+            KeeperGone: if the keeper has ended, or the start was given up.
             SpawnError: if the keeper is too busy.
             OSError: if the process could not be started.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
+            waiting.add(ours)
             with theirs:
                 self.send(start, [theirs.fileno(), *descriptors])
             ours.settimeout(seconds)
@@ -53,10 +58,12 @@ class Link:
                 answer = ours.recv(_LONGEST)
             except TimeoutError:
                 raise SpawnError(f"its keeper (pid {self.pid}) did not start it in {seconds} s") from None
+            finally:
+                waiting.discard(ours)
             if not answer:
                 self._raise_gone()
             started: Started = pickle.loads(answer)
-            if started.error:
+            if started.pid is None or started.error:
                 raise OSError(started.error)
             if not self.used:
                 self.used = True

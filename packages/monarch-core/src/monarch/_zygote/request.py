@@ -53,7 +53,7 @@ class Signal:
 class Started:
     """The answer to `Start`, on the channel of the process: how processes are started, or what failed."""
 
-    pid: int
+    pid: int | None
     how: str
     error: str
 

@@ -17,7 +17,7 @@ _MANY = 1 << 16  # elements; libraries work on fewer with one thread
 _WIDE = 128
 
 # What libraries that cannot be forked call their threads.
-_THREADS = ("grpc", "event_engine", "default-execut", "resolver-execut", "timer_manager")
+_THREADS = ("grpc", "event_engine", "lifeguard")
 _ACCELERATORS = ("torch.cuda", "torch.xpu", "torch.mtia")
 
 
