@@ -264,5 +264,6 @@ def test_after_a_keeper_was_killed_there_is_another(start):
     ("entry", "code"), [("os:getpid", 0), ("sys:exit", 0), ("os:abort", -6), ("no.such:function", 1)]
 )
 def test_an_entry_is_called_instead_of_the_program(start, entry, code):
-    end = ended(start(SH, "-c", "exit 9", entry=entry, stderr=os.open(os.devnull, os.O_WRONLY)))
+    with open(os.devnull, "wb") as null:
+        end = ended(start(SH, "-c", "exit 9", entry=entry, stderr=null.fileno()))
     assert (end.exit_code, end.signal) == ((code, None) if code >= 0 else (None, -code))

@@ -90,7 +90,7 @@ def test_looking_for_a_module_does_not_change_how_it_is_loaded(ended, write):
 def test_finders_that_ask_all_finders_get_an_answer(ended, write):
     class Asking:
         def find_spec(self, name, path=None, target=None):
-            found = [finder.find_spec(name) for finder in sys.meta_path if finder is not self]
+            found = [finder.find_spec(name, path) for finder in sys.meta_path if finder is not self]
             return next(filter(None, found), None)
 
     write("watched.py")

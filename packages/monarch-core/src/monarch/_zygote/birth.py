@@ -102,7 +102,7 @@ def _fork_zygote(imported: Collection[str]) -> None:
     if not _here.may_fork or (_here.link is not None and _here.link.used):
         return
     if why := trial.obstacle():
-        _here.why = f"when {' and '.join(imported)} was imported, {why}"
+        _here.why = f"{why} when {' and '.join(imported)} is imported"
         return
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

@@ -34,8 +34,8 @@ class _Watch:
             return None
         self._looking = True  # there are finders that ask all others, as this one does
         try:
-            specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
-            spec = next(filter(None, specs), None)
+            others = [each for each in sys.meta_path if each is not self and hasattr(each, "find_spec")]
+            spec = next(filter(None, (each.find_spec(name, path, target) for each in others)), None)
         finally:
             self._looking = False
         if spec is not None:

@@ -24,7 +24,7 @@ _ACCELERATORS = ("torch.cuda", "torch.xpu", "torch.mtia")
 def obstacle() -> str:
     """Return why this process must not be forked to run Python code, or "" if it may."""
     if len(sys._current_frames()) > 1:
-        return "it has several threads"
+        return "there are several threads"
     for name in _ACCELERATORS:
         backend = sys.modules.get(name)
         if backend is not None and getattr(backend, "is_initialized", bool)():
@@ -32,7 +32,7 @@ def obstacle() -> str:
     for thread in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{thread}/comm") as file:
             if file.read().startswith(_THREADS):
-                return "it runs gRPC"
+                return "there are threads of gRPC"
     return ""
 
 
