@@ -169,7 +169,8 @@ class ActorDied(SupervisionError):
 class ProcessDied(SupervisionError):
     """The process of the actor is gone.
 
-    `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it.
+    `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it. If it is
+    `restarting`, later calls reach the process that takes its place, after `incarnation` others.
     """
 
     def __init__(
@@ -180,9 +181,12 @@ class ProcessDied(SupervisionError):
         exit_code: int | None = None,
         signal: int | None = None,
         pid: int | None = None,
+        restarting: bool = False,
+        incarnation: int = 0,
         **facts: Any,
     ) -> None:
         self.exit_code, self.signal, self.pid = exit_code, signal, pid
+        self.restarting, self.incarnation = restarting, incarnation
         super().__init__(message, endpoint, **facts)
 
 

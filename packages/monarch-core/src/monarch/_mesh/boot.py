@@ -23,6 +23,7 @@ class Boot:
     listener: int
     lifeline: int
     parcel: int
+    incarnation: int = 0
 
     def to_env(self) -> dict[str, str]:
         """Return the environment variable that carries it."""

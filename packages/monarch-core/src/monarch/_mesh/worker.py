@@ -38,6 +38,7 @@ def main() -> None:
         transport_for(boot.address.partition(":")[0]).adopt(boot.address, boot.listener),
         root=boot.root,
         agent=boot.agent,
+        incarnation=boot.incarnation,
     )
     process.client = instance_of(process, "proc")
     process.fates.introduce((boot.root,), boot.root)

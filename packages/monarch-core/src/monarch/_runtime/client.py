@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -91,8 +92,24 @@ def wait_for_end() -> None:
         process.has_ended.wait(config.get("process_exit_timeout"))
 
 
+program_ends = False
+"""Whether the interpreter is on its way out."""
+
+
 def _at_exit() -> None:
+    global program_ends
+    program_ends = True
     end_client(_EXIT_BUDGET)
+
+
+def _before_threads_are_joined() -> None:
+    """After an unhandled Ctrl-C, let go the threads that wait for actors: Python would wait for them."""
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        _at_exit()
+
+
+# Private, but all there is that runs before threads are joined; `concurrent.futures` uses it, too.
+threading._register_atexit(_before_threads_are_joined)  # type: ignore[attr-defined]
 
 
 def _make_folder() -> tuple[str, int]:
