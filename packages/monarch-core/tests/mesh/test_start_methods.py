@@ -135,3 +135,20 @@ def test_sixty_four_processes_start(program):
     client = program("""say("sum", sum(workers(64).echo.call(1).get(60).values()))""")
     assert client.says("sum", 60) == "64"
     assert client.finish() == 0
+
+
+def test_a_clean_keeper_that_imports_monarch_has_no_zygote_of_its_own(program, tmp_path, until):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "uses_monarch.py").write_text("import monarch.actor")
+    client = program(
+        "say('up', workers(1).echo.call_one(1).get(20)); wait_for_ever()",
+        first=f"""
+import sys, threading
+sys.path.append({str(folder)!r})
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+import uses_monarch
+""",
+    )
+    client.says("up")
+    until(lambda: len(client.processes()) == 3, 2)  # the program, its keeper, and one process

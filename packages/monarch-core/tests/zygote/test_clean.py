@@ -31,7 +31,7 @@ def installed_at(monkeypatch, tmp_path):
     [
         pytest.param("thing", "{}/thing/__init__.py", True, id="package"),
         pytest.param("thing", "{}/thing.so", True, id="extension"),
-        pytest.param("thing.part", "{}/thing/part.py", False, id="submodule"),
+        pytest.param("thing.part", "{}/thing/part.py", True, id="submodule"),
         pytest.param("_thing", "{}/_thing.py", False, id="private"),
         pytest.param("thing", "{}-of-mine/thing.py", False, id="elsewhere"),
         pytest.param("thing", "built-in", False, id="built-in"),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from monarch import config
 from monarch._zygote import detach, trial
 from monarch._zygote.keeper import Keeper, load
 from monarch._zygote.request import Preload
@@ -68,7 +69,7 @@ def installed() -> list[str]:
     found = []
     for name, module in list(sys.modules.items()):
         origin = getattr(getattr(module, "__spec__", None), "origin", None)
-        if not name.startswith("_") and "." not in name and origin and origin.startswith(inside):
+        if not name.startswith("_") and origin and origin.startswith(inside):
             found.append(name)
     return found
 
@@ -80,6 +81,7 @@ def main() -> None:
     for number in (birth.control, birth.client):
         os.set_inheritable(number, False)
     detach.leave_session_and_files({birth.control, birth.client})
+    config.configure(proc_start_method="exec")  # what we import may import monarch.actor: no zygote for us
     why = birth.why
     if birth.fork:
         load(birth.preload)

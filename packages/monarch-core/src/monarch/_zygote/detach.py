@@ -81,7 +81,6 @@ def _finish_imports(imported: Collection[str]) -> None:
             del sys.modules[name]
     bootstrap: Any = importlib._bootstrap
     bootstrap._module_locks.clear()
-    bootstrap._blocking_on.clear()
 
 
 def _spec(module: ModuleType) -> Any:
