@@ -242,6 +242,12 @@ importlib.reload(colorsys)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_program_whose_descriptors_are_closed_spawns(program):
-    client = program("os.close(1); os.close(2); workers(1).echo.call_one(1).get(20); os._exit(7)")
+@pytest.mark.parametrize("method", ["fork", "exec"])
+@pytest.mark.parametrize("numbers", [(0,), (1, 2), (0, 1, 2)])
+def test_a_program_whose_standard_streams_are_closed_spawns(program, method, numbers):
+    client = program(
+        "workers(2).echo.call(1).get(20); os._exit(7)",
+        first=f"import os\nfor number in {numbers}: os.close(number)",
+        MONARCH_PROC_START_METHOD=method,
+    )
     assert client.finish() == 7

@@ -84,8 +84,11 @@ def _preload() -> Preload:
 @contextmanager
 def _line() -> Iterator[tuple[socket.socket, socket.socket, int]]:
     """Both ends of a line to a keeper, and a pidfd of this process. Its end and the pidfd are closed."""
-    client = os.pidfd_open(os.getpid())
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    client = linux.above_standard(os.pidfd_open(os.getpid()))
+    ours, theirs = (
+        socket.socket(fileno=linux.above_standard(each.detach()))
+        for each in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    )
     try:
         with theirs:
             yield ours, theirs, client

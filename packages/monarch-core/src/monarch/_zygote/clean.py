@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from monarch import config
-from monarch._zygote import detach, trial
+from monarch._zygote import detach, linux, trial
 from monarch._zygote.keeper import Keeper, load
 from monarch._zygote.request import Preload
 
@@ -39,7 +39,7 @@ class Birth:
 
     def to_descriptor(self) -> int:
         """Return a descriptor of a file that holds it."""
-        descriptor = os.memfd_create("monarch-birth", os.MFD_CLOEXEC)
+        descriptor = linux.above_standard(os.memfd_create("monarch-birth", os.MFD_CLOEXEC))
         with open(descriptor, "wb", closefd=False) as file:
             pickle.dump(self, file)
         os.lseek(descriptor, 0, os.SEEK_SET)

@@ -23,7 +23,7 @@ def leave_session_and_files(keep: Collection[int]) -> None:
     """
     if os.getsid(0) != os.getpid():
         os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
+    null = linux.above_standard(os.open(os.devnull, os.O_RDWR))
     for number in (0, 1, 2):
         os.dup2(null, number)
     for number in linux.descriptors():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import resource
@@ -92,6 +93,15 @@ def standing() -> tuple[object, ...]:
 def descriptors() -> list[int]:
     """Return the open descriptors of this process above 2."""
     return [number for number in map(int, os.listdir("/proc/self/fd")) if number > 2]
+
+
+def above_standard(number: int) -> int:
+    """Give a descriptor another number if it has one of the standard streams, which were closed."""
+    if number > 2:
+        return number
+    moved: int = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(number)
+    return moved
 
 
 def families() -> dict[int, list[int]]:
