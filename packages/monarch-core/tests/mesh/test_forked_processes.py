@@ -243,6 +243,21 @@ importlib.reload(colorsys)
 
 
 @pytest.mark.parametrize("method", ["fork", "exec"])
+def test_a_program_with_many_files_and_a_large_environment_spawns(program, method):
+    client = program(
+        "workers(2).echo.call(1).get(20)",
+        first="""
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+os.environ.update({f"VARIABLE_{number}": "x" * 10_000 for number in range(30)})
+""",
+        MONARCH_PROC_START_METHOD=method,
+    )
+    assert client.finish() == 0
+
+
+@pytest.mark.parametrize("method", ["fork", "exec"])
 @pytest.mark.parametrize("numbers", [(0,), (1, 2), (0, 1, 2)])
 def test_a_program_whose_standard_streams_are_closed_spawns(program, method, numbers):
     client = program(

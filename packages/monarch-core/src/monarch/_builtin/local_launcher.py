@@ -61,7 +61,7 @@ class LocalProcess:
 
     def _send(self, number: signal.Signals) -> None:
         if self._exit is None:
-            with contextlib.suppress(KeeperGone):
+            with contextlib.suppress(SpawnError):  # without a keeper it ends by itself
                 self._keeper.send(Signal(self.pid, number))
 
 

@@ -26,13 +26,12 @@ _kept: list[object] = []
 """What the program had and nobody here may lose: its end would close descriptors or remove files."""
 
 
-def become(start: Start, birth: int, others: Sequence[int], own: Collection[int]) -> NoReturn:
+def become(start: Start, keeper: int, birth: int, others: Sequence[int], own: Collection[int]) -> NoReturn:
     """Be the process that `start` describes; what goes wrong before its own work is written to `birth`.
 
-    `others` are copies of descriptors: working directory, standard output, standard error, and
-    those of `start`. `own` are all that belong to the keeper.
+    `keeper` is the parent, and `own` are all descriptors that belong to it. `others` are copies of
+    descriptors: working directory, standard output, standard error, and those of `start`.
     """
-    keeper = os.getppid()
     code = 127
     try:
         os.setsid()

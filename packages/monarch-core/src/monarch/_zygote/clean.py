@@ -68,7 +68,7 @@ def installed() -> list[str]:
     inside = tuple(f"{folder}/" for folder in folders)
     found = []
     for name, module in list(sys.modules.items()):
-        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        origin = getattr(detach.spec_of(module), "origin", None)
         if not name.startswith("_") and origin and origin.startswith(inside):
             found.append(name)
     return found

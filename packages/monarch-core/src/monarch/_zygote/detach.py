@@ -73,15 +73,20 @@ def _forget_ends() -> None:
 
 def _finish_imports(imported: Collection[str]) -> None:
     """No import is under way here: those that were are finished, or are done again."""
+    specs = {name: spec_of(module) for name, module in list(sys.modules.items())}
     for name in imported:
-        _spec(sys.modules[name])._initializing = False
-    halfway = [name for name, module in sys.modules.items() if getattr(_spec(module), "_initializing", False)]
-    for name in list(sys.modules):
+        if (spec := specs.get(name)) is not None:
+            spec._initializing = False
+    halfway = [name for name, spec in specs.items() if getattr(spec, "_initializing", False)]
+    for name in specs:
         if any(name == each or name.startswith(f"{each}.") for each in halfway):
             del sys.modules[name]
     bootstrap: Any = importlib._bootstrap
     bootstrap._module_locks.clear()
 
 
-def _spec(module: ModuleType) -> Any:
-    return getattr(module, "__spec__", None)
+def spec_of(module: object) -> Any:
+    """Return the spec of a module without a look at any other attribute: some load themselves then."""
+    if not isinstance(module, ModuleType):
+        return None
+    return object.__getattribute__(module, "__dict__").get("__spec__")

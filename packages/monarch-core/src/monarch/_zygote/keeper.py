@@ -21,7 +21,7 @@ from monarch._zygote.child import become, resolve
 from monarch._zygote.request import Message, Preload, Signal, Start, Started, receive
 
 _PATIENCE = 10.0  # seconds for what was killed to end; more only where the kernel holds it
-_LOOK = 100  # milliseconds between two looks at what is left
+_LOOK = 0.1  # seconds between two looks at what is left
 
 
 class Keeper:
@@ -86,23 +86,23 @@ class Keeper:
             start = replace(start, entry=None)
         born, birth = os.pipe()
         self._own |= {*descriptors, born, birth}
-        pid = None
+        keeper, pid = os.getpid(), None
         try:
             pid = linux.fork()
             if pid == 0:
-                become(start, birth, others, self._own)
+                become(start, keeper, birth, others, self._own)
         except OSError as error:
             os.write(birth, str(error).encode())
         os.close(birth)
-        failure = _read_all(born)  # it ends when the process executes or calls what it is for
+        failure = _read_all(born, _PATIENCE)  # it ends when the process executes or calls what it is for
         wanted = _tell(channel, pickle.dumps(Started(pid, self._how, failure)))
         closed = {born, *others}
+        if pid is not None and (failure or not wanted):
+            os.kill(pid, signal.SIGKILL)
         if pid is None or failure:
             closed.add(channel)
         else:
             self._channels[pid] = channel
-            if not wanted:
-                os.kill(pid, signal.SIGKILL)
         self._own -= {*closed, birth}
         for descriptor in closed:
             os.close(descriptor)
@@ -155,12 +155,11 @@ class Keeper:
         deadline = time.monotonic() + _PATIENCE
         with contextlib.suppress(ChildProcessError):
             while time.monotonic() < deadline:
-                everybody = linux.with_descendants([os.getpid()], linux.families())
-                linux.kill_all(everybody[1:])
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-                select.select([self._woken], [], [], _LOOK / 1000)
-                with contextlib.suppress(BlockingIOError):
+                _, *others = linux.with_descendants([os.getpid()], linux.families())
+                linux.kill_all(others)
+                if _readable(self._woken, _LOOK):
                     os.read(self._woken, 4096)
 
 
@@ -177,9 +176,20 @@ def load(preload: Preload) -> bool:
     return bool(missing)
 
 
-def _read_all(descriptor: int) -> str:
-    with open(descriptor, errors="replace", closefd=False) as file:
-        return file.read()
+def _read_all(descriptor: int, seconds: float) -> str:
+    content, deadline = b"", time.monotonic() + seconds
+    while _readable(descriptor, deadline - time.monotonic()):
+        more = os.read(descriptor, 4096)
+        if not more:
+            return content.decode(errors="replace")
+        content += more
+    return f"it did not begin in {seconds} s"
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    poll = select.poll()  # `select` takes only numbers below 1024
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0, seconds) * 1000))
 
 
 def _tell(channel: int, content: bytes) -> bool:

@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import socket
+import struct
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -17,6 +18,7 @@ from monarch.errors import SpawnError
 
 _log = logging.getLogger("monarch")
 _LONGEST = 1 << 16
+_PATIENCE = 10  # seconds for a keeper to take a request while many wait
 
 
 class KeeperGone(SpawnError):
@@ -32,6 +34,7 @@ class Link:
         self.used = False
         """Whether it has started processes, which end with it."""
         self._control = control
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _PATIENCE, 0))
 
     def start(
         self, start: Start, descriptors: Sequence[int], seconds: float, waiting: set[socket.socket]
@@ -49,20 +52,11 @@ class Link:
             OSError: if the process could not be started.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours:
-            waiting.add(ours)
+        waiting.add(ours)
+        try:
             with theirs:
                 self.send(start, [theirs.fileno(), *descriptors])
-            ours.settimeout(seconds)
-            try:
-                answer = ours.recv(_LONGEST)
-            except TimeoutError:
-                raise SpawnError(f"its keeper (pid {self.pid}) did not start it in {seconds} s") from None
-            finally:
-                waiting.discard(ours)
-            if not answer:
-                self._raise_gone()
-            started: Started = pickle.loads(answer)
+            started = self._answer(ours, seconds)
             if started.pid is None or started.error:
                 raise OSError(started.error)
             if not self.used:
@@ -70,15 +64,32 @@ class Link:
                 _log.info("processes are %s (keeper: pid %d)", started.how, self.pid)
             ours.setblocking(False)
             return started.pid, ours.detach()
+        finally:
+            waiting.discard(ours)
+            ours.close()
+
+    def _answer(self, ours: socket.socket, seconds: float) -> Started:
+        ours.settimeout(seconds)
+        try:
+            answer = ours.recv(_LONGEST)
+        except TimeoutError:
+            raise SpawnError(f"its keeper (pid {self.pid}) did not start it in {seconds} s") from None
+        if not answer:
+            self._raise_gone()
+        started: Started = pickle.loads(answer)
+        return started
 
     def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         """Ask the keeper for something.
 
         Raises:
             KeeperGone: if it has ended.
+            SpawnError: if it is too busy.
         """
         try:
             send(self._control, message, descriptors)
+        except BlockingIOError:
+            raise SpawnError(f"the keeper of processes (pid {self.pid}) takes no more requests") from None
         except (BrokenPipeError, ConnectionResetError):
             self._raise_gone()
 

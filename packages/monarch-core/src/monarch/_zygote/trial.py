@@ -50,7 +50,9 @@ def failure() -> str:
             os._exit(1)
         os._exit(0)
     ended = os.pidfd_open(child)
-    in_time = bool(select.select([ended], [], [], _SECONDS)[0])
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    in_time = bool(poll.poll(_SECONDS * 1000))
     os.close(ended)
     if not in_time:
         os.kill(child, signal.SIGKILL)
