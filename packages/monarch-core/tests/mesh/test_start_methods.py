@@ -100,6 +100,15 @@ workers(1).run.call_one(look.replace("forked", "again")).get()
     assert client.says("again") == "1"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_processes_have_the_groups_that_the_program_has_now(program):
+    client = program(
+        "workers(1).run.call_one(\"print('groups', *os.getgroups(), flush=True)\").get(20)",
+        first="import monarch.actor, os; os.setgroups([4321])",
+    )
+    assert client.says("groups") == "4321"
+
+
 def test_a_fork_of_the_program_has_a_keeper_of_its_own(program):
     client = program("""
 child = os.fork()
