@@ -40,13 +40,14 @@ class Setting:
     kind: type
     default: Any
     help: str
+    choices: tuple[str, ...] = ()
 
     def parse(self, value: object) -> Any:
         """Return `value` in the setting's type.
 
         Raises:
             ConfigTypeError: if the value has the wrong type.
-            ConfigError: if text cannot be read, or the value is negative.
+            ConfigError: if text cannot be read, or the value is negative or not one of `choices`.
         """
         if isinstance(value, str):
             value = self._from_text(value)
@@ -57,6 +58,10 @@ class Setting:
                 f"setting {self.name!r} takes {wanted}, not {type(value).__name__}: {value!r}"
             )
         if self.kind is str:
+            if self.choices and value not in self.choices:
+                raise ConfigError(
+                    f"setting {self.name!r} takes {' or '.join(map(repr, self.choices))}, not {value!r}"
+                )
             return value
         number = self.kind(value)
         if not number >= 0:  # so that not-a-number is refused, too
@@ -86,6 +91,13 @@ _TABLE = (
         120.0,
         "Longest time in seconds from the launch of a process to its first word.",
     ),
+    Setting(
+        "proc_start_method",
+        str,
+        "fork",
+        "How processes start: 'fork' shares imported modules, 'exec' imports them in each process.",
+        choices=("fork", "exec"),
+    ),
     Setting("cleanup_timeout", float, 3.0, "Longest run in seconds of an actor's `__cleanup__`."),
     Setting("stop_actor_timeout", float, 10.0, "Longest wait in seconds for an actor to stop."),
     Setting(
@@ -99,6 +111,7 @@ SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _TABLE}
 
 _runtime: dict[str, Any] = {}
 _environment: dict[str, Any] = {}
+os.register_at_fork(after_in_child=_environment.clear)  # a fork may be given another environment
 
 
 def _setting(name: str) -> Setting:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from monarch import config
 from monarch.abc import Exit, LaunchSpec
 from monarch.errors import SpawnError
 from monarch.plugins import launcher_for
@@ -192,3 +195,75 @@ def test_processes_may_be_started_on_many_threads(start):
     for thread in threads:
         thread.join(20)
     assert [end.exit_code for end in ends] == [0] * 8
+
+
+def parent_of(process):
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture
+def stopped_keeper(start):
+    """The keeper of this process, which does nothing until the end of the test."""
+    keeper = parent_of(start("/bin/sleep", "600"))
+    os.kill(keeper, signal.SIGSTOP)
+    yield keeper
+    os.kill(keeper, signal.SIGCONT)
+
+
+def test_closing_gives_up_what_is_being_started(stopped_keeper, until):
+    launcher, raised = launcher_for("local"), []
+
+    def start():
+        with pytest.raises(SpawnError, match="/bin/sleep.*launcher was closed") as caught:
+            launcher.start(LaunchSpec(argv=["/bin/sleep", "601"], env={}))
+        raised.append(caught)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    until(lambda: launcher._waiting)
+    launcher.close()
+    thread.join(5)
+    assert raised
+
+
+def test_a_start_that_takes_too_long_is_an_error(stopped_keeper):
+    with config.configured(proc_start_timeout=0.05), pytest.raises(SpawnError, match="did not start it"):
+        launcher_for("local").start(LaunchSpec(argv=["/bin/sleep", "601"], env={}))
+
+
+def test_what_was_given_up_does_not_run_on(start, stopped_keeper, until):
+    with config.configured(proc_start_timeout=0.05), pytest.raises(SpawnError):
+        launcher_for("local").start(LaunchSpec(argv=["/bin/sleep", "602"], env={}))
+    os.kill(stopped_keeper, signal.SIGCONT)
+    start("/bin/true")  # the keeper has done what it was asked before
+    until(lambda: b"/bin/sleep\x00602\x00" not in command_lines())
+
+
+def command_lines():
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return found
+
+
+def test_a_process_whose_keeper_was_killed_is_gone(start):
+    process = start("/bin/sleep", "600")
+    os.kill(parent_of(process), signal.SIGKILL)
+    assert ended(process) == Exit(process.pid)
+
+
+def test_after_a_keeper_was_killed_there_is_another(start):
+    first = start("/bin/sleep", "600")
+    os.kill(parent_of(first), signal.SIGKILL)
+    ended(first)
+    assert ended(start(SH, "-c", "exit 3")).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"), [("os:getpid", 0), ("sys:exit", 0), ("os:abort", -6), ("no.such:function", 1)]
+)
+def test_an_entry_is_called_instead_of_the_program(start, entry, code):
+    with open(os.devnull, "wb") as null:
+        end = ended(start(SH, "-c", "exit 9", entry=entry, stderr=null.fileno()))
+    assert (end.exit_code, end.signal) == ((code, None) if code >= 0 else (None, -code))

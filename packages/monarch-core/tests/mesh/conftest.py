@@ -171,12 +171,12 @@ class Program:
 
 @pytest.fixture
 def program(tmp_path, runtime_base, alive, until):
-    """Start a program that consists of `PRELUDE` and the given text, in its own runtime base."""
+    """Start a program that consists of `first`, `PRELUDE` and the given text, in its own runtime base."""
     started = []
 
-    def _program(text, **environment):
+    def _program(text, first="", **environment):
         script = tmp_path / f"program{len(started)}.py"
-        script.write_text(PRELUDE + text)
+        script.write_text(f"{first}\n{PRELUDE}{text}")
         environment = {"XDG_RUNTIME_DIR": str(runtime_base), **environment}
         started.append(Program(str(script), tmp_path, environment, alive, until))
         return started[-1]

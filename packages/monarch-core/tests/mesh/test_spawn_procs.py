@@ -194,9 +194,9 @@ def test_standard_input_is_empty(probe):
 
 
 def test_an_actor_spawns_processes_on_its_own_host(probe):
-    client, (nested, parent_of_nested) = probe.nested_pid.call_one().get(30)
-    assert client == parent_of_nested == os.getpid()
-    assert nested != client
+    keeper, (nested, parent_of_nested) = probe.nested_pid.call_one().get(30)
+    assert keeper == parent_of_nested != os.getpid()
+    assert nested != keeper
 
 
 def test_an_actor_spawns_actors_in_its_own_process(probe):

@@ -1,179 +1,139 @@
-"""The `local` launcher: child processes of this one, each in a session of its own."""
+"""The `local` launcher: processes on this host, each in a session of its own, that end with this one."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import subprocess
+import socket
 from collections.abc import Iterator
 
+from monarch import config
 from monarch.__about__ import __version__
+from monarch._zygote import birth, linux
+from monarch._zygote.link import KeeperGone, Link
+from monarch._zygote.request import Signal, Start
 from monarch.abc import Exit, LaunchSpec
 from monarch.errors import SpawnError
 from monarch.hookspecs import PluginInfo, hookimpl
 
 MONARCH_API = (1, 0)
 
-_SET_MEMPOLICY = 238  # system call number on x86_64
-_MPOL_DEFAULT, _MPOL_BIND = 0, 2
-
-
-# It reads "+ group" and "- group", and when the writer is gone it kills the groups that are left.
-_KEEPER = """
-trap '' HUP INT TERM
-groups=
-while read -r sign group; do
-    left=
-    for other in $groups; do [ "$other" = "-$group" ] || left="$left $other"; done
-    groups=$left
-    [ "$sign" = "+" ] && groups="$groups -$group"
-done
-for group in $groups; do kill -s KILL -- "$group" 2>/dev/null; done
-"""
-
-
-class _Keeper:
-    """A shell that outlives us by a moment, and ends what our processes left behind.
-
-    A child dies with its parent by a signal of the kernel; what the child had started does not.
-    """
-
-    def __init__(self) -> None:
-        self._shell = subprocess.Popen(
-            ["/bin/sh", "-c", _KEEPER], stdin=subprocess.PIPE, start_new_session=True
-        )
-        os.register_at_fork(after_in_child=self._leave)
-
-    def tell(self, sign: str, group: int) -> None:
-        """Add a process group with "+", or take it off with "-"."""
-        assert self._shell.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # without a keeper we are as well off as others
-            self._shell.stdin.write(f"{sign} {group}\n".encode())
-            self._shell.stdin.flush()
-
-    def _leave(self) -> None:
-        """In a fork: the shell waits for the end of the parent, not of its copies."""
-        assert self._shell.stdin is not None
-        with contextlib.suppress(OSError, ValueError):
-            os.close(self._shell.stdin.fileno())
-
-    def close(self) -> None:
-        """Let it go."""
-        assert self._shell.stdin is not None
-        with contextlib.suppress(OSError):
-            self._shell.stdin.close()
-        self._shell.wait()
-
 
 class LocalProcess:
-    """A child process, watched by a pidfd."""
+    """A child of our keeper, which tells its end through a socket."""
 
-    def __init__(self, child: subprocess.Popen[bytes], keeper: _Keeper) -> None:
-        self._child, self._keeper = child, keeper
-        self.pid = child.pid
-        self._pidfd = os.pidfd_open(child.pid)
+    def __init__(self, pid: int, channel: int, keeper: Link) -> None:
+        self.pid = pid
+        self._channel, self._keeper = channel, keeper
         self._exit: Exit | None = None
 
     def fileno(self) -> int:
-        """Return the pidfd."""
-        return self._pidfd
+        """Return our end of the socket."""
+        return self._channel
 
     def exit(self) -> Exit | None:
-        """Return how it ended, and reap it; None while it runs."""
+        """Return how it ended; None while it runs."""
         if self._exit is None:
-            if os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            try:
+                code = os.read(self._channel, 64)
+            except BlockingIOError:
                 return None
-            # While it is not reaped its group cannot be another's: end what it left behind.
-            self._send(signal.SIGKILL)
-            code = self._child.wait()
-            self._keeper.tell("-", self.pid)
-            os.close(self._pidfd)
-            self._exit = Exit(self.pid, signal=-code) if code < 0 else Exit(self.pid, exit_code=code)
+            self._exit = self._ended(code)
+            os.close(self._channel)
         return self._exit
+
+    def _ended(self, code: bytes) -> Exit:
+        if not code:  # its keeper was killed, and it with it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            return Exit(self.pid)
+        number = int(code)
+        return Exit(self.pid, signal=-number) if number < 0 else Exit(self.pid, exit_code=number)
 
     def terminate(self) -> None:
         """Send SIGTERM."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send SIGKILL to it and to what it started in its session's process group."""
+        """Send SIGKILL to it and to what it started."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
         if self._exit is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, number)
+            with contextlib.suppress(SpawnError):  # without a keeper it ends by itself
+                self._keeper.send(Signal(self.pid, number))
 
 
 class LocalLauncher:
-    """Starts child processes of the process that uses it, from a thread that outlives them."""
+    """Starts processes through the keeper of this process, which all launchers share."""
 
     def __init__(self) -> None:
-        self._keeper: _Keeper | None = None
+        self._waiting: set[socket.socket] = set()
+        self._closed = False
 
     def start(self, spec: LaunchSpec) -> LocalProcess:
         """Start one process (see `monarch.abc.Launcher`)."""
-        self._keeper = self._keeper or _Keeper()
+        program = spec.executable or spec.argv[0]
+        start = Start(
+            argv=list(spec.argv),
+            env=dict(spec.env),
+            descriptors=list(spec.descriptors),
+            cpus=spec.cpus,
+            memory_nodes=spec.memory_nodes,
+            executable=program,
+            entry=spec.entry if config.get("proc_start_method") == "fork" else None,
+            umask=linux.umask(),
+            limits=linux.limits(),
+        )
         try:
-            with _bound_to(spec.cpus, spec.memory_nodes):
-                child = subprocess.Popen(
-                    spec.argv,
-                    executable=spec.executable,
-                    env=spec.env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=spec.stdout,
-                    stderr=spec.stderr,
-                    pass_fds=tuple(spec.descriptors),
-                    start_new_session=True,
-                )
-        except (OSError, ValueError) as error:
-            raise SpawnError(f"cannot start {spec.executable or spec.argv[0]!r}: {error}") from error
-        self._keeper.tell("+", child.pid)
-        return LocalProcess(child, self._keeper)
+            with _descriptors(spec) as descriptors:
+                return self._start(start, descriptors)
+        except (OSError, SpawnError) as error:
+            raise SpawnError(f"cannot start {program!r}: {error}") from error
+
+    def _start(self, start: Start, descriptors: list[int]) -> LocalProcess:
+        keeper = birth.link()
+        seconds = config.get("proc_start_timeout")
+        try:
+            pid, channel = keeper.start(start, descriptors, seconds, self._waiting)
+        except KeeperGone:
+            if self._closed:
+                raise SpawnError("its launcher was closed") from None
+            birth.lost(keeper)  # somebody killed it: once more, by another
+            keeper = birth.link()
+            pid, channel = keeper.start(start, descriptors, seconds, self._waiting)
+        return LocalProcess(pid, channel, keeper)
 
     def close(self) -> None:
-        """End the launcher's own helper (see `monarch.abc.Launcher`)."""
-        if self._keeper is not None:
-            self._keeper.close()
-            self._keeper = None
+        """Give up what is being started. The keeper serves the next launcher, and ends with this process."""
+        self._closed = True
+        for answer in list(self._waiting):
+            with contextlib.suppress(OSError):
+                answer.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
-def _bound_to(cpus: frozenset[int], nodes: frozenset[int]) -> Iterator[None]:
-    """Restrict the calling thread, which a new process inherits, and lift it again."""
-    before = os.sched_getaffinity(0)
+def _descriptors(spec: LaunchSpec) -> Iterator[list[int]]:
+    """Return the working directory, standard output, standard error, and those of `spec`."""
+    opened = [os.open(".", os.O_PATH | os.O_DIRECTORY)]
     try:
-        if cpus:
-            _set_affinity(cpus)
-        if nodes:
-            _set_memory_policy(_MPOL_BIND, nodes)
-        yield
+        outputs = []
+        for given, ours in ((spec.stdout, 1), (spec.stderr, 2)):
+            outputs.append(_open_or_null(ours, opened) if given is None else given)
+        yield [opened[0], *outputs, *spec.descriptors]
     finally:
-        if cpus:
-            os.sched_setaffinity(0, before)
-        if nodes:
-            _set_memory_policy(_MPOL_DEFAULT, frozenset())
+        for number in opened:
+            os.close(number)
 
 
-def _set_affinity(cpus: frozenset[int]) -> None:
+def _open_or_null(number: int, opened: list[int]) -> int:
     try:
-        os.sched_setaffinity(0, cpus)
-    except OSError as error:
-        there = sorted(os.sched_getaffinity(0))
-        raise OSError(f"cannot bind to processors {sorted(cpus)}, this process may use {there}") from error
-
-
-def _set_memory_policy(mode: int, nodes: frozenset[int]) -> None:
-    if os.uname().machine != "x86_64":
-        raise OSError(f"binding memory is not supported on {os.uname().machine}")
-    mask = ctypes.c_ulong(sum(1 << node for node in nodes))
-    bits = 8 * ctypes.sizeof(mask)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(_SET_MEMPOLICY, mode, ctypes.byref(mask) if nodes else None, bits if nodes else 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"cannot bind memory to nodes {sorted(nodes)}: {os.strerror(number)}")
+        os.fstat(number)
+    except OSError:  # this process has closed it
+        number = os.open(os.devnull, os.O_RDWR)
+        opened.append(number)
+    return number
 
 
 @hookimpl

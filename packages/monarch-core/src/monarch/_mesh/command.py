@@ -49,7 +49,6 @@ def default_bootstrap_cmd() -> BootstrapCommand:
     The path of the interpreter is kept as it is: resolving a link would leave the environment.
     """
     # -P: the working directory must not shadow modules before the program's own path is set.
-    # The first thing it does is to bind its life to that of its parent: imports take a while.
     flags = list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
     flags += [] if "-P" in flags else ["-P"]
     return BootstrapCommand(sys.executable, None, [*flags, "-c", _START])
@@ -58,8 +57,10 @@ def default_bootstrap_cmd() -> BootstrapCommand:
 ENTRY = "monarch._mesh.worker:main"
 """What the default command calls."""
 
-# PR_SET_PDEATHSIG with SIGKILL: the lifeline alone is not seen while an actor holds the interpreter.
-_START = "import ctypes; ctypes.CDLL(None).prctl(1, 9); from monarch._mesh.worker import main; main()"
+WARM_UP = "monarch._mesh.worker:warm_up"
+"""What a process may call once before it forks others that call `ENTRY`."""
+
+_START = "from monarch._mesh.worker import main; main()"
 _BIND_KEYS = ("cpus", "physcpubind", "cpunodebind", "membind")
 _NODES = Path("/sys/devices/system/node")
 _GREATEST = 65_535  # no host has more processors; a typing error must not fill the memory

@@ -352,6 +352,7 @@ class HostAgent(Actor):
             self._ask_to_end(entry, "its client has ended")
         if left and not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)
+            self._launcher.close()  # some may not have started yet
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
         self._launcher.close()
 

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import traceback
+from importlib import import_module
 
 from monarch import config
 from monarch._debug import hook
@@ -23,6 +24,12 @@ from monarch._runtime.pickling import loads
 from monarch._runtime.process import Process
 from monarch.errors import SpawnError
 from monarch.plugins import transport_for
+
+
+def warm_up() -> None:
+    """Import whatever every actor process imports, in a process that they are forked from."""
+    import_module("cloudpickle")
+    transport_for("ipc")
 
 
 def main() -> None:

@@ -85,4 +85,7 @@ class Launcher(Protocol):
         """
 
     def close(self) -> None:
-        """End what the launcher itself needs, once its processes have ended. Idempotent."""
+        """End what the launcher itself needs; its processes have ended, or been killed. Idempotent.
+
+        A `start` in progress on another thread raises `SpawnError`.
+        """

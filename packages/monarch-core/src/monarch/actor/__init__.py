@@ -32,7 +32,8 @@ from monarch._mesh import (
     this_host,
     this_proc,
 )
-from monarch._runtime import supervision
+from monarch._mesh.command import WARM_UP
+from monarch._runtime import here, supervision
 from monarch._runtime.cell import UndeliverableMessageEnvelope
 from monarch._runtime.context import Context, Instance
 from monarch._runtime.ids import ActorAddr, ProcId, Uid
@@ -40,6 +41,7 @@ from monarch._runtime.restart import Restart
 from monarch._runtime.spec import ActorStatus
 from monarch._runtime.supervision import MeshFailure
 from monarch._runtime.supervision import default_fault_hook as unhandled_fault_hook
+from monarch._zygote import birth
 from monarch.errors import ActorError, SupervisionError
 from monarch.shape import Extent, Point, ValueMesh
 
@@ -89,3 +91,6 @@ __all__ = [
 
 # Programs assign `monarch.actor.unhandled_fault_hook`, so it is looked up when it is needed.
 supervision.root_hook = lambda failure: sys.modules[__name__].unhandled_fault_hook(failure)
+
+if here.running() is None:  # not in an actor process, which starts none
+    birth.arm(__name__, WARM_UP)
