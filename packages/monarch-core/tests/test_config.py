@@ -121,3 +121,9 @@ def test_processes_inherit_what_was_configured_before_they_were_spawned():
         procs = this_host().spawn_procs()
     assert procs.spawn("settings", Settings).value.call_one("cleanup_timeout").get(timeout=30) == 42.0
     procs.stop().get(timeout=30)
+
+
+@pytest.mark.parametrize("value", ["spawn", "", "FORK"])
+def test_a_setting_with_choices_takes_no_other(value):
+    with pytest.raises(ConfigError, match="'proc_start_method' takes 'fork' or 'exec', not"):
+        configure(proc_start_method=value)
