@@ -32,6 +32,7 @@ from __future__ import annotations
 import concurrent.futures
 import pickle
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any, Self, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -169,7 +170,8 @@ class ActorDied(SupervisionError):
 class ProcessDied(SupervisionError):
     """The process of the actor is gone.
 
-    `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it.
+    `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it. `stderr`
+    has the last lines that it wrote to its standard error, which are in the message, too.
     """
 
     def __init__(
@@ -180,9 +182,12 @@ class ProcessDied(SupervisionError):
         exit_code: int | None = None,
         signal: int | None = None,
         pid: int | None = None,
+        stderr: str = "",
         **facts: Any,
     ) -> None:
-        self.exit_code, self.signal, self.pid = exit_code, signal, pid
+        self.exit_code, self.signal, self.pid, self.stderr = exit_code, signal, pid, stderr
+        if stderr:
+            message += "\nThe end of its stderr:\n" + indent(stderr, "  ")
         super().__init__(message, endpoint, **facts)
 
 

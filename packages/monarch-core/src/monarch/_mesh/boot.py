@@ -23,6 +23,8 @@ class Boot:
     listener: int
     lifeline: int
     parcel: int
+    pipes: tuple[int, int]
+    """The inodes of standard output and error."""
 
     def to_env(self) -> dict[str, str]:
         """Return the environment variable that carries it."""

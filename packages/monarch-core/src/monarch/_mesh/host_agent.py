@@ -12,6 +12,7 @@ from typing import Any
 
 from monarch import config
 from monarch._actor import Actor, Port, endpoint
+from monarch._logs.output import Output, Pipes
 from monarch._mesh.boot import Boot
 from monarch._mesh.command import ENTRY, BootstrapCommand, default_bootstrap_cmd, resolve_binding
 from monarch._runtime import here
@@ -28,6 +29,8 @@ from monarch.shape import Extent
 from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
+
+_OUTPUT_SECONDS = 1.0  # to show the last output when the client ends
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class HostAgent(Actor):
         self._runtime.private_descriptors += (self._lifeline, held)
         self._runtime.network.on_refused = self._kill_refused
         self._ending = False
+        self._output = Output(self._runtime.private_descriptors)
 
     @endpoint(explicit_response_port=True)
     def spawn(self, port: Port, request: SpawnRequest) -> None:
@@ -109,28 +113,42 @@ class HostAgent(Actor):
         self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: bytes
     ) -> None:
         descriptor = os.memfd_create("monarch-parcel", os.MFD_CLOEXEC)
+        pipes = self._output.pipes()
         try:
             os.write(descriptor, parcel)
             if self._ending or running.stopping is not None:
                 raise SpawnError("it was stopped before it started")
-            running.process = self._launcher.start(self._spec(running, command, binding, descriptor))
+            running.process = self._launcher.start(self._spec(running, command, binding, descriptor, pipes))
+            self._output.attach(running.address, running.mesh_name, running.rank, running.process.pid, pipes)
         except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
             self._ended(running, Exit(None), f"could not be started: {error}")
             return
         finally:
             os.close(descriptor)
+            pipes.close()
         running.listener.release()
         self._runtime.reactor.watch(running.process.fileno(), lambda events: self._on_exit(running))
         running.first_word = ask_processes(self._runtime, (running.address,), Envelope(kind=STATUS), len)
         self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
 
     def _spec(
-        self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: int
+        self,
+        running: _Running,
+        command: BootstrapCommand,
+        binding: Mapping[str, str],
+        parcel: int,
+        pipes: Pipes,
     ) -> LaunchSpec:
         listener = running.listener.fileno()
         boot = Boot(
-            running.address, self._runtime.root, self._runtime.address, listener, self._lifeline, parcel
+            running.address,
+            self._runtime.root,
+            self._runtime.address,
+            listener,
+            self._lifeline,
+            parcel,
+            pipes.inodes,
         )
         bound = resolve_binding(binding)
         return LaunchSpec(
@@ -140,6 +158,8 @@ class HostAgent(Actor):
             descriptors=(listener, self._lifeline, parcel),
             cpus=bound.cpus,
             memory_nodes=bound.memory_nodes,
+            stdout=pipes.write[0],
+            stderr=pipes.write[1],
             entry=ENTRY if command == default_bootstrap_cmd() else None,
         )
 
@@ -179,21 +199,29 @@ class HostAgent(Actor):
         if ended.pid is not None:
             what += f" (pid {ended.pid})"
         facts: dict[str, Any] = {"mesh": running.mesh_name, "rank": running.rank}
+        stderr = "" if running.stopping is not None else self._output.ended(running.address)
         error: SupervisionError
         if running.stopping is not None:
             error = MeshClosed(f"{what} is stopped: {running.stopping}", **facts)
         else:
             error = ProcessDied(
-                f"{what} {how}", exit_code=ended.exit_code, signal=ended.signal, pid=ended.pid, **facts
+                f"{what} {how}",
+                exit_code=ended.exit_code,
+                signal=ended.signal,
+                pid=ended.pid,
+                stderr=stderr,
+                **facts,
             )
         self._runtime.fates.declare(running.address, error)
         if running.stopping is None and not self._ending:
-            self._runtime.report(running.owner_process, running.owner, self._failure(running, ended, how))
+            self._runtime.report(
+                running.owner_process, running.owner, self._failure(running, ended, how, stderr)
+            )
         for tell in running.on_end:
             tell()
 
     @staticmethod
-    def _failure(running: _Running, ended: Exit, how: str) -> MeshFailure:
+    def _failure(running: _Running, ended: Exit, how: str, stderr: str) -> MeshFailure:
         return MeshFailure(
             mesh_name=running.mesh_name,
             rank=running.rank,
@@ -204,7 +232,15 @@ class HostAgent(Actor):
             signal=ended.signal,
             pid=ended.pid,
             process=running.address,
+            stderr=stderr,
         )
+
+    # ---- output
+
+    @endpoint
+    def set_output(self, addresses: Sequence[str], shown: bool, window: float | None) -> None:
+        """Say whether the client sees what processes write, and in how many seconds it is folded."""
+        self._output.set_options(addresses, shown, window)
 
     # ---- stopping
 
@@ -257,4 +293,5 @@ class HostAgent(Actor):
         if left and not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
+        self._output.close(_OUTPUT_SECONDS)
         self._launcher.close()

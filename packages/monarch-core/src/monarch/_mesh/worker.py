@@ -14,6 +14,7 @@ import threading
 import traceback
 
 from monarch import config
+from monarch._logs import records, streams
 from monarch._mesh.boot import Boot, Parcel, SetUp
 from monarch._runtime import here
 from monarch._runtime.client import instance_of
@@ -37,6 +38,8 @@ def main() -> None:
     process.reactor.watch(boot.lifeline, lambda events: os._exit(0))
     process.on_shutdown = lambda: _shut_down(process)
     here.put(process)
+    streams.install(process, boot.pipes)
+    records.install()
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
     sys.stdout.flush()

@@ -189,6 +189,7 @@ class Cell:
 
     def create(self, work: Work) -> Script:
         """Run the constructor."""
+        self.process.on_actors()
         current.set(Context(self.identity, self.identity.rank))
         self.handling = ("__init__", time.perf_counter())
         envelope = work.envelope

@@ -76,6 +76,8 @@ class Process:
         self.on_shutdown: Callable[[], None] = lambda: None
         self.on_empty: Callable[[], None] = lambda: None
         """Called when the last actor has ended."""
+        self.on_actors: Callable[[], None] = lambda: None
+        """Called when an actor begins or has ended, on its thread."""
         self.private_descriptors: list[int] = []
         """What a fork must not keep open."""
         self.ending = False
@@ -301,6 +303,7 @@ class Process:
             if len(self._ended) > _KEEP_ENDED:
                 del self._ended[next(iter(self._ended))]
             empty = not self._actors
+        self.on_actors()
         if empty:
             self.on_empty()
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import Any
 
 _log = logging.getLogger("monarch")
@@ -20,8 +21,8 @@ class MeshFailure:
 
     `rank` counts in the mesh as it was spawned and `coordinates` are its labels there. At most
     one of `exit_code` and `signal` is set, and only if the process ended. `endpoint` names what
-    ran, if anything did; `process` is set if the whole process ended. `observed` is True if a
-    pending call raised the failure already.
+    ran, if anything did; `process` is set if the whole process ended, and `stderr` has its last
+    lines. `observed` is True if a pending call raised the failure already.
     """
 
     mesh_name: str
@@ -35,6 +36,7 @@ class MeshFailure:
     signal: int | None = None
     pid: int | None = None
     process: str = ""
+    stderr: str = ""
     observed: bool = False
     because: MeshFailure | None = None
     mesh: Any = field(default=None, compare=False, repr=False)
@@ -49,6 +51,8 @@ class MeshFailure:
             ("pid", self.pid),
         )
         lines += [f"  {name}: {value}" for name, value in facts if value is not None]
+        if self.stderr:
+            lines.append("  stderr:\n" + indent(self.stderr, "    "))
         if self.because is not None:
             lines.append("  because: " + self.because.report().replace("\n", "\n  "))
         return "\n".join(lines)

@@ -1,0 +1,224 @@
+"""The agent's side of the collector: starts it, gives it the pipes of processes, and shows its view."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from monarch import config
+from monarch._logs.frames import BARRIER, Unpacker
+from monarch._logs.screen import Screen
+
+_log = logging.getLogger(__name__)
+
+WINDOW = 3.0
+"""Seconds in which similar lines are folded."""
+
+_ANSWER_SECONDS = 0.05  # for the last errors of a process; whoever waits for its death waits for this
+_CELL_SECONDS = 0.5
+_CHUNK = 1 << 16
+_HERE = Path(__file__).parent
+
+# The package's own __init__ is left out: it imports more than the collector needs.
+_START = f"""
+import sys, types
+package = sys.modules["monarch"] = types.ModuleType("monarch")
+package.__path__ = [{str(_HERE.parent)!r}]
+from monarch._logs.collector import main
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """The descriptors for output and errors of one process: those to read and those to write."""
+
+    read: tuple[int, int]
+    write: tuple[int, int]
+
+    @property
+    def inodes(self) -> tuple[int, int]:
+        """What they are known by in the process that writes."""
+        return os.fstat(self.write[0]).st_ino, os.fstat(self.write[1]).st_ino
+
+    def close(self) -> None:
+        """Leave them to those who have copies."""
+        for descriptor in (*self.read, *self.write):
+            os.close(descriptor)
+
+
+class _Connection:
+    """A running collector."""
+
+    def __init__(self, private_descriptors: list[int]) -> None:
+        self.control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.view, view = socket.socketpair()
+        self._private = private_descriptors
+        with control, view:
+            self._program = subprocess.Popen(
+                [
+                    sys.executable,
+                    *("-I", "-S", "-c", _START),
+                    *(str(control.fileno()), str(view.fileno())),
+                    *(config.get("log_folder"), str(os.getpid())),
+                ],
+                pass_fds=(control.fileno(), view.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._private += (self.control.fileno(), self.view.fileno())
+        self.screen = Screen()
+        self._reached = 0
+        self._moved = threading.Condition()
+        self._reader = threading.Thread(target=self._show, name="monarch-output", daemon=True)
+        self._reader.start()
+
+    def _show(self) -> None:
+        unpacker = Unpacker()
+        while True:
+            try:
+                data = self.view.recv(_CHUNK)
+            except OSError:
+                data = b""
+            frames = unpacker.feed(data)
+            self.screen.show([frame for frame in frames if frame.kind != BARRIER])
+            with self._moved:
+                self._reached = max([self._reached, *(f.number for f in frames if f.kind == BARRIER)])
+                if not data:
+                    self._reached = sys.maxsize
+                self._moved.notify_all()
+            if not data:
+                return
+
+    def wait_shown(self, number: int, seconds: float) -> bool:
+        """Wait until everything before barrier `number` is on the screen."""
+        with self._moved:
+            return self._moved.wait_for(lambda: self._reached >= number, seconds)
+
+    def close(self) -> None:
+        """Let it go; it ends when it has read what is left."""
+        self.screen.given_up.set()
+        for sock in (self.control, self.view):
+            self._private.remove(sock.fileno())
+            sock.shutdown(socket.SHUT_RDWR)
+        self._reader.join(1.0)
+        self.control.close()
+        self.view.close()
+
+    def exit_code(self) -> int | None:
+        """Return how it ended; None while it runs."""
+        return self._program.poll()
+
+
+class Output:
+    """What becomes of the output of the processes of this host."""
+
+    def __init__(self, private_descriptors: list[int]) -> None:
+        self._private = private_descriptors
+        self._connection: _Connection | None = None
+        self._lock = threading.Lock()
+        self._numbers = count(1)
+
+    def pipes(self) -> Pipes:
+        """Return pipes for a process that will be started."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = _Connection(self._private)
+                self._hear_of_cells(True)
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        return Pipes((out, err), (out_end, err_end))
+
+    def attach(self, key: str, mesh: str, rank: int, pid: int, pipes: Pipes) -> None:
+        """Collect what a process writes, from now on known as `key`."""
+        request = {"do": "attach", "key": key, "mesh": mesh, "rank": rank, "pid": pid, "window": WINDOW}
+        shown, tail = config.get("enable_log_forwarding"), config.get("tail_log_lines")
+        self._send({**request, "shown": shown, "tail": tail}, pipes.read)
+
+    def set_options(self, keys: Sequence[str], shown: bool, window: float | None) -> None:
+        """Say whether the client sees what processes write, and in how many seconds it is folded."""
+        for key in keys:
+            self._send(
+                {"do": "options", "key": key, "shown": shown, "window": WINDOW if window is None else window}
+            )
+
+    def ended(self, key: str) -> str:
+        """Return the last lines that a process, which has ended, wrote to its standard error."""
+        with self._lock:
+            connection, number = self._connection, next(self._numbers)
+            if connection is None or not self._post({"do": "ended", "key": key, "number": number}):
+                return ""
+            deadline = time.monotonic() + _ANSWER_SECONDS
+            try:
+                while (left := deadline - time.monotonic()) > 0:
+                    connection.control.settimeout(left)
+                    answered, text = json.loads(connection.control.recv(_CHUNK) or b'[0, ""]')
+                    if answered == number:
+                        return str(text)
+            except OSError:
+                pass  # it is late, or gone
+            return ""
+
+    def flush(self, seconds: float) -> bool:
+        """Show everything that has been written so far; False if that took longer."""
+        number = next(self._numbers)
+        connection = self._connection
+        if connection is None or not self._send({"do": "flush", "number": number}):
+            return True
+        return connection.wait_shown(number, seconds)
+
+    def close(self, seconds: float) -> None:
+        """Show what is left, and end the collector."""
+        self.flush(seconds)
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            self._hear_of_cells(False)
+            connection.close()
+
+    # ---- to the collector
+
+    def _send(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> bool:
+        with self._lock:
+            return self._post(request, descriptors)
+
+    def _post(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> bool:
+        connection = self._connection
+        if connection is None:
+            return False
+        try:
+            connection.control.settimeout(1.0)
+            socket.send_fds(connection.control, [json.dumps(request).encode()], descriptors)
+            return True
+        except OSError as error:
+            self._connection = None
+            _log.warning(
+                "the log collector ended (%s); what running processes write is lost",
+                connection.exit_code() or error,
+            )
+            connection.close()
+            return False
+
+    # ---- notebooks
+
+    def _hear_of_cells(self, wanted: bool) -> None:
+        """Show what a cell of a notebook made actors write before the next cell runs."""
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        if shell is not None:
+            (shell.events.register if wanted else shell.events.unregister)("post_run_cell", self._after_cell)
+
+    def _after_cell(self, result: object) -> None:
+        self.flush(_CELL_SECONDS)
