@@ -88,7 +88,6 @@ class Collector:
             for descriptor, events in sorted(ready, key=lambda event: event[0] != control):
                 if descriptor == control:
                     if not self._serve():
-                        self._read_the_rest()
                         return
                 elif descriptor == view and events & select.EPOLLHUP:
                     self._view.close()
@@ -190,13 +189,13 @@ class Collector:
 
     def _serve(self) -> bool:
         """Do what one message wants; False if there will be no more."""
-        try:
-            content, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 2)
-        except OSError:
-            return False
-        if not content:
+        content, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 2)
+        if not content:  # the client was killed
+            self._read_the_rest()
             return False
         request = json.loads(content)
+        if request["do"] == "end":
+            return False
         getattr(self, f"_on_{request['do']}")(request, descriptors)
         return True
 

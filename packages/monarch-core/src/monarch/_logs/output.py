@@ -27,6 +27,7 @@ WINDOW = 3.0
 
 _ANSWER_SECONDS = 0.05  # for the last errors of a process; whoever waits for its death waits for this
 _CELL_SECONDS = 0.5
+_END_SECONDS = 1.0
 _CHUNK = 1 << 16
 _HERE = Path(__file__).parent
 
@@ -110,14 +111,21 @@ class _Connection:
             return self._moved.wait_for(lambda: self._reached >= number, seconds)
 
     def close(self) -> None:
-        """Let it go; it ends when it has read what is left."""
+        """End it, and the thread that shows its view."""
         self.screen.given_up.set()
+        try:
+            self.control.send(json.dumps({"do": "end"}).encode(), socket.MSG_DONTWAIT)
+        except OSError:
+            pass  # it has ended itself
+        try:
+            self._program.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._program.kill()
+            self._program.wait()
+        self._reader.join(_END_SECONDS)
         for sock in (self.control, self.view):
             self._private.remove(sock.fileno())
-            sock.shutdown(socket.SHUT_RDWR)
-        self._reader.join(1.0)
-        self.control.close()
-        self.view.close()
+            sock.close()
 
     def exit_code(self) -> int | None:
         """Return how it ended; None while it runs."""
