@@ -90,10 +90,10 @@ class Screen:
             poll.register(stream.fileno(), select.POLLOUT)
         except (AttributeError, OSError, ValueError, OverflowError):
             return True  # not a file
-        while not poll.poll(_LOOK):
-            if self.given_up.is_set():
-                return False
-        return True
+        while not self.given_up.is_set():
+            if poll.poll(_LOOK):
+                return True
+        return bool(poll.poll(0))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
