@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,20 @@ package.__path__ = [{str(_HERE.parent)!r}]
 from monarch._logs.collector import main
 main()
 """
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What becomes of the output of a process, besides the files."""
+
+    shown: bool
+    tail: int
+    window: float = WINDOW
+
+    @classmethod
+    def configured(cls) -> OutputOptions:
+        """Return what the settings of this program say now."""
+        return cls(config.get("enable_log_forwarding"), config.get("tail_log_lines"))
 
 
 @dataclass(frozen=True)
@@ -150,11 +164,10 @@ class Output:
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         return Pipes((out, err), (out_end, err_end))
 
-    def attach(self, key: str, mesh: str, rank: int, pid: int, pipes: Pipes) -> None:
+    def attach(self, key: str, mesh: str, rank: int, pid: int, pipes: Pipes, options: OutputOptions) -> None:
         """Collect what a process writes, from now on known as `key`."""
-        request = {"do": "attach", "key": key, "mesh": mesh, "rank": rank, "pid": pid, "window": WINDOW}
-        shown, tail = config.get("enable_log_forwarding"), config.get("tail_log_lines")
-        self._send({**request, "shown": shown, "tail": tail}, pipes.read)
+        request = {"do": "attach", "key": key, "mesh": mesh, "rank": rank, "pid": pid}
+        self._send({**request, **asdict(options)}, pipes.read)
 
     def set_options(self, keys: Sequence[str], shown: bool, window: float | None) -> None:
         """Say whether the client sees what processes write, and in how many seconds it is folded."""

@@ -79,6 +79,11 @@ def _marked(stream: TextIO, inode: int) -> TextIO:
     # The original goes on to work for whoever holds it; both write through one buffer.
     stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
     marked: TextIO = ActorStream(
-        stream.buffer, encoding=stream.encoding, errors=stream.errors, newline="\n", line_buffering=True
+        stream.buffer,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        newline="\n",
+        line_buffering=True,
+        write_through=stream.write_through,  # type: ignore[attr-defined]
     )
     return marked

@@ -12,7 +12,7 @@ from typing import Any
 
 from monarch import config
 from monarch._actor import Actor, Port, endpoint
-from monarch._logs.output import Output, Pipes
+from monarch._logs.output import Output, OutputOptions, Pipes
 from monarch._mesh.boot import Boot
 from monarch._mesh.command import ENTRY, BootstrapCommand, default_bootstrap_cmd, resolve_binding
 from monarch._runtime import here
@@ -45,6 +45,7 @@ class SpawnRequest:
     parcel: bytes
     owner_process: str
     owner: bytes
+    output: OutputOptions
 
 
 @dataclass
@@ -89,7 +90,7 @@ class HostAgent(Actor):
             return
         port.send([running.address for running in started])
         for running, command, binding in zip(started, request.commands, request.bindings):
-            self._launch(running, command, binding, request.parcel)
+            self._launch(running, command, binding, request)
 
     def _bind(self, request: SpawnRequest, rank: int) -> _Running:
         address = new_address(folder_of(self._runtime.address), "proc")
@@ -110,16 +111,22 @@ class HostAgent(Actor):
         return running
 
     def _launch(
-        self, running: _Running, command: BootstrapCommand, binding: Mapping[str, str], parcel: bytes
+        self,
+        running: _Running,
+        command: BootstrapCommand,
+        binding: Mapping[str, str],
+        request: SpawnRequest,
     ) -> None:
         descriptor = os.memfd_create("monarch-parcel", os.MFD_CLOEXEC)
         pipes = self._output.pipes()
         try:
-            os.write(descriptor, parcel)
+            os.write(descriptor, request.parcel)
             if self._ending or running.stopping is not None:
                 raise SpawnError("it was stopped before it started")
             running.process = self._launcher.start(self._spec(running, command, binding, descriptor, pipes))
-            self._output.attach(running.address, running.mesh_name, running.rank, running.process.pid, pipes)
+            self._output.attach(
+                running.address, running.mesh_name, running.rank, running.process.pid, pipes, request.output
+            )
         except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
             self._ended(running, Exit(None), f"could not be started: {error}")

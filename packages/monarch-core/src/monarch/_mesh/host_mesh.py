@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from monarch import config
 from monarch._actor import Future
+from monarch._logs.output import OutputOptions
 from monarch._mesh import agents, services
 from monarch._mesh.actor_mesh import introduce
 from monarch._mesh.boot import Parcel
@@ -85,14 +86,22 @@ class HostMesh(ShapedMesh):
         services.start()
         process, label = here.get(), name or "procs"
         owner = sending.sender(process)
-        parcel = _parcel(bootstrap)
+        parcel, output = _parcel(bootstrap), OutputOptions.configured()
         requests = []
         for first in range(0, extent.nelements, each):
             ranks = range(first, first + each)
             commands = [self._command_for(bootstrap_command, extent, rank) for rank in ranks]
             requests.append(
                 SpawnRequest(
-                    label, extent, list(ranks), commands, bindings, parcel, process.address, owner._uid
+                    label,
+                    extent,
+                    list(ranks),
+                    commands,
+                    bindings,
+                    parcel,
+                    process.address,
+                    owner._uid,
+                    output,
                 )
             )
         hosts = [self._agents[rank] for rank in self._ndslice]

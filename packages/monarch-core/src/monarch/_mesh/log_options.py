@@ -27,11 +27,11 @@ def check(shown: bool, window: float | None, level: int) -> None:
         ConfigError: which says what is wrong.
     """
     if window is not None:
-        if not (window >= 0 and math.isfinite(window)):
+        if not isinstance(window, int | float) or not 0 <= window < math.inf:
             raise ConfigError(f"aggregate_window_sec takes seconds from 0, not {window!r}")
         if not shown:
             raise ConfigError("aggregate_window_sec is of no use without stream_to_client=True")
-    if not 0 <= level <= 255:
+    if not isinstance(level, int) or not 0 <= level <= 255:
         raise ConfigError(f"level takes a logging level from 0 to 255, not {level!r}")
 
 
