@@ -223,7 +223,8 @@ class Collector:
                 self._finish(source, now)
         lines = sources[0].process.tail if sources else ()
         tail = b"\n".join(lines)[-_TAIL_BYTES:].decode("utf-8", "replace")
-        self._answer(request, tail)
+        if request["number"]:
+            self._answer(request["number"], tail)
 
     def _on_flush(self, request: dict[str, Any], _: list[int]) -> None:
         """Show everything that has been written so far."""
@@ -239,10 +240,9 @@ class Collector:
             if source.pipe not in self._sources or not self._read(source, now):
                 return
 
-    def _answer(self, request: dict[str, Any], text: str) -> None:
+    def _answer(self, number: int, text: str) -> None:
         try:
-            answer = json.dumps([request["number"], text]).encode()
-            self._control.send(answer, socket.MSG_DONTWAIT)
+            self._control.send(json.dumps([number, text]).encode(), socket.MSG_DONTWAIT)
         except OSError:
             pass  # nobody reads answers: they are late, and not wanted any more
 

@@ -19,6 +19,7 @@ from typing import Any
 from monarch import config
 from monarch._logs.frames import BARRIER, Unpacker
 from monarch._logs.screen import Screen
+from monarch.errors import SpawnError
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ WINDOW = 3.0
 """Seconds in which similar lines are folded."""
 
 _ANSWER_SECONDS = 0.05  # for the last errors of a process; whoever waits for its death waits for this
+_SEND_SECONDS = 1.0
 _CELL_SECONDS = 0.5
 _END_SECONDS = 1.0
 _CHUNK = 1 << 16
@@ -67,7 +69,10 @@ class Pipes:
         """What they are known by in the process that writes."""
         return os.fstat(self.write[0]).st_ino, os.fstat(self.write[1]).st_ino
 
-    def close(self) -> None:
+    def __enter__(self) -> Pipes:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """Leave them to those who have copies."""
         for descriptor in (*self.read, *self.write):
             os.close(descriptor)
@@ -117,6 +122,8 @@ class _Connection:
                     self._reached = sys.maxsize
                 self._moved.notify_all()
             if not data:
+                if not self.screen.given_up.is_set():
+                    _log.warning("the log collector ended; what running processes write is lost")
                 return
 
     def wait_shown(self, number: int, seconds: float) -> bool:
@@ -141,9 +148,10 @@ class _Connection:
             self._private.remove(sock.fileno())
             sock.close()
 
-    def exit_code(self) -> int | None:
-        """Return how it ended; None while it runs."""
-        return self._program.poll()
+    @property
+    def lost(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._program.poll() is not None
 
 
 class Output:
@@ -154,10 +162,19 @@ class Output:
         self._connection: _Connection | None = None
         self._lock = threading.Lock()
         self._numbers = count(1)
+        self._closed = False
 
     def pipes(self) -> Pipes:
-        """Return pipes for a process that will be started."""
+        """Return pipes for a process that will be started.
+
+        Raises:
+            SpawnError: after `close`.
+        """
         with self._lock:
+            if self._closed:
+                raise SpawnError("its client has ended")
+            if self._connection is not None and self._connection.lost:
+                self._let_go()
             if self._connection is None:
                 self._connection = _Connection(self._private)
                 self._hear_of_cells(True)
@@ -178,20 +195,28 @@ class Output:
 
     def ended(self, key: str) -> str:
         """Return the last lines that a process, which has ended, wrote to its standard error."""
+        deadline = time.monotonic() + _ANSWER_SECONDS
         with self._lock:
             connection, number = self._connection, next(self._numbers)
-            if connection is None or not self._post({"do": "ended", "key": key, "number": number}):
+            request = {"do": "ended", "key": key, "number": number}
+            if connection is None or not self._post(request, seconds=_ANSWER_SECONDS):
                 return ""
-            deadline = time.monotonic() + _ANSWER_SECONDS
             try:
                 while (left := deadline - time.monotonic()) > 0:
                     connection.control.settimeout(left)
-                    answered, text = json.loads(connection.control.recv(_CHUNK) or b'[0, ""]')
+                    answer = connection.control.recv(_CHUNK)
+                    if not answer:
+                        break
+                    answered, text = json.loads(answer)
                     if answered == number:
                         return str(text)
             except OSError:
                 pass  # it is late, or gone
             return ""
+
+    def forget(self, key: str) -> None:
+        """Say that a process has ended of which nobody asks for the last lines."""
+        self._send({"do": "ended", "key": key, "number": 0})
 
     def flush(self, seconds: float) -> bool:
         """Show everything that has been written so far; False if that took longer."""
@@ -205,7 +230,11 @@ class Output:
         """Show what is left, and end the collector."""
         self.flush(seconds)
         with self._lock:
-            connection, self._connection = self._connection, None
+            self._closed = True
+            self._let_go()
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
         if connection is not None:
             self._hear_of_cells(False)
             connection.close()
@@ -216,30 +245,30 @@ class Output:
         with self._lock:
             return self._post(request, descriptors)
 
-    def _post(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> bool:
+    def _post(
+        self, request: dict[str, Any], descriptors: Sequence[int] = (), seconds: float = _SEND_SECONDS
+    ) -> bool:
         connection = self._connection
         if connection is None:
             return False
         try:
-            connection.control.settimeout(1.0)
+            connection.control.settimeout(seconds)
             socket.send_fds(connection.control, [json.dumps(request).encode()], descriptors)
             return True
-        except OSError as error:
-            self._connection = None
-            _log.warning(
-                "the log collector ended (%s); what running processes write is lost",
-                connection.exit_code() or error,
-            )
-            connection.close()
-            return False
+        except OSError:
+            return False  # it has ended, and the next process gets another; or it is stopped
 
     # ---- notebooks
 
     def _hear_of_cells(self, wanted: bool) -> None:
         """Show what a cell of a notebook made actors write before the next cell runs."""
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-        if shell is not None:
-            (shell.events.register if wanted else shell.events.unregister)("post_run_cell", self._after_cell)
+        if shell is None:
+            return
+        if wanted:
+            shell.events.register("post_run_cell", self._after_cell)
+        elif self._after_cell in shell.events.callbacks["post_run_cell"]:
+            shell.events.unregister("post_run_cell", self._after_cell)
 
     def _after_cell(self, result: object) -> None:
         self.flush(_CELL_SECONDS)

@@ -118,22 +118,22 @@ class HostAgent(Actor):
         request: SpawnRequest,
     ) -> None:
         descriptor = os.memfd_create("monarch-parcel", os.MFD_CLOEXEC)
-        pipes = self._output.pipes()
         try:
             os.write(descriptor, request.parcel)
             if self._ending or running.stopping is not None:
                 raise SpawnError("it was stopped before it started")
-            running.process = self._launcher.start(self._spec(running, command, binding, descriptor, pipes))
-            self._output.attach(
-                running.address, running.mesh_name, running.rank, running.process.pid, pipes, request.output
-            )
+            with self._output.pipes() as pipes:
+                process = self._launcher.start(self._spec(running, command, binding, descriptor, pipes))
+                running.process = process
+                self._output.attach(
+                    running.address, running.mesh_name, running.rank, process.pid, pipes, request.output
+                )
         except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
             self._ended(running, Exit(None), f"could not be started: {error}")
             return
         finally:
             os.close(descriptor)
-            pipes.close()
         running.listener.release()
         self._runtime.reactor.watch(running.process.fileno(), lambda events: self._on_exit(running))
         running.first_word = ask_processes(self._runtime, (running.address,), Envelope(kind=STATUS), len)
@@ -206,7 +206,7 @@ class HostAgent(Actor):
         if ended.pid is not None:
             what += f" (pid {ended.pid})"
         facts: dict[str, Any] = {"mesh": running.mesh_name, "rank": running.rank}
-        stderr = "" if running.stopping is not None else self._output.ended(running.address)
+        stderr = self._last_words(running)
         error: SupervisionError
         if running.stopping is not None:
             error = MeshClosed(f"{what} is stopped: {running.stopping}", **facts)
@@ -243,6 +243,12 @@ class HostAgent(Actor):
         )
 
     # ---- output
+
+    def _last_words(self, running: _Running) -> str:
+        if running.stopping is None:
+            return self._output.ended(running.address)
+        self._output.forget(running.address)
+        return ""
 
     @endpoint
     def set_output(self, addresses: Sequence[str], shown: bool, window: float | None) -> None:
