@@ -17,6 +17,7 @@ class Talker(Actor):
     def say(self, text):
         for _ in range(3):
             print(text)
+        print(text, end="", flush=True)
         os.write(1, b"raw\n")
         return True
 

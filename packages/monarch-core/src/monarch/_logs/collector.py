@@ -67,8 +67,7 @@ class Collector:
 
     def __init__(self, control: socket.socket, view: socket.socket, folder: str, pid: int) -> None:
         self._control = control
-        files = f"; the log files in {folder} have them" if folder else ""
-        self._view = View(view, files)
+        self._view = View(view)
         self._folder = LogFolder(folder, pid, self._view.note)
         self._fold = Fold(self._view.line)
         self._sources: dict[int, Source] = {}
@@ -133,9 +132,9 @@ class Collector:
         for who, lines in parts:
             if stream == ERR:
                 process.tail.extend(lines[-(process.tail.maxlen or 0) or len(lines) :])
+            self._end_state(source, who)
             if process.shown:
                 name, rank = source.named(who)
-                self._end_state(source, who)
                 self._fold.add(stream, name, rank, lines, process.window, now)
 
     def _keep(self, source: Source, text: bytes) -> None:
@@ -143,6 +142,7 @@ class Collector:
             suffix = "stderr" if source.stream == ERR else "stdout"
             source.file = self._folder.open(f"{source.process.file_name}.{suffix}.log")
             source.has_file = source.file is not None
+            self._view.files = self._folder.path
         if source.file is not None:
             source.file.write(text)
 
@@ -248,6 +248,11 @@ class Collector:
 
     # ---- the end
 
+    def fail(self, error: Exception) -> None:
+        """Say what was wrong with us: nobody sees our standard error."""
+        self._view.note(f"the log collector failed: {error!r}")
+        self._view.pump()
+
     def _read_the_rest(self) -> None:
         """Keep what processes write while they end; their client sees nothing any more."""
         deadline = time.monotonic() + _LAST_SECONDS
@@ -264,4 +269,10 @@ def main() -> None:
     control, view, folder, pid = sys.argv[1:]
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    Collector(socket.socket(fileno=int(control)), socket.socket(fileno=int(view)), folder, int(pid)).run()
+    sockets = socket.socket(fileno=int(control)), socket.socket(fileno=int(view))
+    collector = Collector(*sockets, folder, int(pid))
+    try:
+        collector.run()
+    except Exception as error:
+        collector.fail(error)
+        raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import tempfile
+import threading
 import time
 from collections.abc import Callable
 
@@ -20,9 +20,7 @@ class LogFolder:
     """The folder of one run, made when there is something to put into it."""
 
     def __init__(self, base: str, pid: int, note: Callable[[str], None]) -> None:
-        self._bases = [os.path.expanduser(base)] if base else []
-        if base:
-            self._bases.append(f"{tempfile.gettempdir()}/monarch-logs-{os.geteuid()}")
+        self._bases = [base] if base else []
         self._name = f"{time.strftime('%Y-%m-%d-%H%M%S')}-{pid}"
         self._note = note
         self._lock: int | None = None
@@ -34,7 +32,7 @@ class LogFolder:
             return None
         try:
             folder = self._made()
-            path = folder + "/" + re.sub(r"[^\w.-]", "_", name)
+            path = folder + "/" + re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             return LogFile(descriptor, self._note)
         except OSError as error:
@@ -46,6 +44,9 @@ class LogFolder:
         if self.path:
             os.makedirs(self.path, 0o700, exist_ok=True)  # somebody may have cleaned up
             return self.path
+        import tempfile  # not cheap, and most often not needed a second time
+
+        self._bases.append(f"{tempfile.gettempdir()}/monarch-logs-{os.geteuid()}")
         for base in self._bases:
             path = f"{base}/{self._name}"
             try:
@@ -57,7 +58,8 @@ class LogFolder:
                 problem = error
                 continue
             self.path = path
-            _prune(base)
+            # On a thread: large files take their time.
+            threading.Thread(target=_prune, args=(base,), daemon=True).start()
             return path
         raise problem
 
@@ -101,4 +103,7 @@ class LogFile:
 
     def close(self) -> None:
         """Let go of it."""
-        os.close(self._descriptor)
+        try:
+            os.close(self._descriptor)
+        except OSError as error:  # some file systems say only now what they could not write
+            self._note(f"output is missing from its log file: {error}")

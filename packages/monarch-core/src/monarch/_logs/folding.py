@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 FOLLOWED = 10
 """Lines of one kind that are shown of one rank in one window."""
@@ -28,14 +27,14 @@ Show = Callable[[int, str, int], None]
 """Called with the stream, the text, and how many lines that stands for."""
 
 
-@dataclass(slots=True)
-class _Kind:
-    lead: int
-    room: int
-    ends: float
-    folded: int = 0
-    ranks: set[int] = field(default_factory=set)
-    last: tuple[int, bytes] = (0, b"")
+class _Kind:  # no dataclass: importing those takes as long as all else here
+    __slots__ = ("ends", "folded", "last", "lead", "ranks", "room")
+
+    def __init__(self, lead: int, ends: float) -> None:
+        self.lead, self.ends, self.room = lead, ends, FOLLOWED
+        self.folded = 0
+        self.ranks: set[int] = set()
+        self.last = (0, b"")
 
 
 class Fold:
@@ -82,7 +81,7 @@ class Fold:
             self._close(oldest)
         ends = math.ceil((now + window) / _GRAIN) * _GRAIN
         self.next_end = min(self.next_end, ends)
-        kind = self._kinds[key] = _Kind(rank, FOLLOWED, ends)
+        kind = self._kinds[key] = _Kind(rank, ends)
         return kind
 
     def _close(self, key: tuple[int, str, bytes]) -> None:

@@ -31,6 +31,7 @@ _SEND_SECONDS = 1.0
 _CELL_SECONDS = 0.5
 _END_SECONDS = 1.0
 _CHUNK = 1 << 16
+_LONGEST_NAME = 100
 _HERE = Path(__file__).parent
 
 # The package's own __init__ is left out: it imports more than the collector needs.
@@ -91,7 +92,7 @@ class _Connection:
                     sys.executable,
                     *("-I", "-S", "-c", _START),
                     *(str(control.fileno()), str(view.fileno())),
-                    *(config.get("log_folder"), str(os.getpid())),
+                    *(_folder(), str(os.getpid())),
                 ],
                 pass_fds=(control.fileno(), view.fileno()),
                 stdin=subprocess.DEVNULL,
@@ -154,6 +155,11 @@ class _Connection:
         return self._program.poll() is not None
 
 
+def _folder() -> str:
+    name = config.get("log_folder")
+    return os.path.abspath(os.path.expanduser(name)) if name else ""
+
+
 class Output:
     """What becomes of the output of the processes of this host."""
 
@@ -183,7 +189,7 @@ class Output:
 
     def attach(self, key: str, mesh: str, rank: int, pid: int, pipes: Pipes, options: OutputOptions) -> None:
         """Collect what a process writes, from now on known as `key`."""
-        request = {"do": "attach", "key": key, "mesh": mesh, "rank": rank, "pid": pid}
+        request = {"do": "attach", "key": key, "mesh": mesh[:_LONGEST_NAME], "rank": rank, "pid": pid}
         self._send({**request, **asdict(options)}, pipes.read)
 
     def set_options(self, keys: Sequence[str], shown: bool, window: float | None) -> None:

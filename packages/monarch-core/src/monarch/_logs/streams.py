@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TextIO
 
 from monarch._logs.marks import REST, mark
@@ -32,20 +33,24 @@ class ActorStream(_Base):  # type: ignore[misc, valid-type]
             if who is None or who is self.sole or who._cell is None:
                 super().write(text)
             else:
-                super().write(f"{mark(who.name, who.rank.rank)}{text}{REST}")
+                super().write(mark(who.name, who.rank.rank) + text + REST)
         except BrokenPipeError:
             self._discard()
         return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._discard()
 
     def name_sole(self, sole: Instance | None) -> None:
         """Say who wrote what is not marked, from here on."""
         if sole is not self.sole:
             self.sole = sole
-            try:
-                super().write(REST if sole is None else mark(sole.name, sole.rank.rank))
-                self.flush()
-            except BrokenPipeError:
-                self._discard()
+            super().write(REST if sole is None else mark(sole.name, sole.rank.rank))
+            self.flush()
 
     def _discard(self) -> None:
         """The collector is gone: its actors outlive it, and write to nowhere."""
@@ -64,17 +69,23 @@ def install(process: Process, pipes: tuple[int, int]) -> None:
     sys.stdout, sys.stderr = streams
     marked = [stream for stream in streams if isinstance(stream, ActorStream)]
 
+    lock = threading.Lock()
+
     def tell() -> None:
-        cells = process.cells()
-        sole = cells[0].identity if len(cells) == 1 else None
-        for stream in marked:
-            stream.name_sole(sole)
+        with lock:
+            cells = process.cells()
+            sole = cells[0].identity if len(cells) == 1 else None
+            for stream in marked:
+                stream.name_sole(sole)
 
     process.on_actors = tell
 
 
 def _marked(stream: TextIO, inode: int) -> TextIO:
-    if os.fstat(stream.fileno()).st_ino != inode:
+    try:
+        if os.fstat(stream.fileno()).st_ino != inode:
+            return stream
+    except (AttributeError, OSError, ValueError):  # it is closed
         return stream
     # The original goes on to work for whoever holds it; both write through one buffer.
     stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]

@@ -18,10 +18,11 @@ _PIECE = 1 << 16
 class View:
     """A queue of frames in front of a socket."""
 
-    def __init__(self, sock: socket.socket, where: str) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
         sock.setblocking(False)
-        self._where = where
+        self.files = ""
+        """The folder that has what is left out here."""
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._left_out = 0
@@ -47,7 +48,7 @@ class View:
 
     def state(self, kind: int, number: int, text: str) -> None:
         """Show the state of an unfinished line; there will be others, so this one may be left out."""
-        if self._size <= _MOST:
+        if self._size <= _MOST or not text:
             self._put(pack(kind, number, text))
 
     def note(self, text: str) -> None:
@@ -62,7 +63,8 @@ class View:
     def _tell_left_out(self) -> None:
         count, self._left_out = self._left_out, 0
         if count:
-            self.note(f"{count} lines not shown: they came faster than they could be written{self._where}")
+            where = f"; the files in {self.files} have them" if self.files else ""
+            self.note(f"{count} lines not shown: they came faster than they could be written{where}")
 
     def _put(self, frame: bytes) -> None:
         if not self.closed:
