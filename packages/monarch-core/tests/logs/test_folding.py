@@ -133,6 +133,18 @@ def test_bytes_that_are_no_text_and_control_characters_are_replaced_and_colours_
     assert reader.shown == ["[trainer 0] \ufffd\ufffd\ufffd \x1b[31mred\x1b[0m\ttab"]
 
 
+def test_of_similar_bars_one_is_followed_and_another_when_that_is_long_done(reader):
+    def leads(rank, text, now=0.0):
+        return reader.fold.leads(2, "trainer", rank, text, now)
+
+    assert leads(0, b" 10%|#   | 1/10")
+    assert not leads(1, b" 90%|####| 9/10")
+    assert leads(1, b"another bar")
+    reader.fold.release(2, "trainer", 0, until=3.0)
+    assert not leads(1, b" 95%|####| 9/10", now=1.0)
+    assert leads(1, b" 95%|####| 9/10", now=4.0)
+
+
 @given(st.sets(st.integers(0, 30)))
 def test_ranks_are_written_in_short(ranks):
     text = spans(ranks)

@@ -95,7 +95,7 @@ class Collector:
                     self._read(self._sources[descriptor], now)
             if now >= self._fold.next_end:
                 self._fold.close_ended(now)
-            self._show_partials(now)
+            self._show_partials(now, now)
             self._view.pump()
             if self._view.waits != wants_out and not self._view.closed:
                 wants_out = self._view.waits
@@ -132,7 +132,7 @@ class Collector:
         for who, lines in parts:
             if stream == ERR:
                 process.tail.extend(lines[-(process.tail.maxlen or 0) or len(lines) :])
-            self._end_state(source, who)
+            self._end_state(source, who, now)
             if process.shown:
                 name, rank = source.named(who)
                 self._fold.add(stream, name, rank, lines, process.window, now)
@@ -158,31 +158,32 @@ class Collector:
 
     # ---- lines without an end
 
-    def _show_partials(self, now: float) -> None:
+    def _show_partials(self, now: float, due: float) -> None:
+        """Show the states that are due by then."""
         waiting = []
         for source, who, partial in self._unshown:
-            if partial.due is not None and partial.due > now:
+            if partial.due is not None and partial.due > due:
                 waiting.append((source, who, partial))
             else:
                 partial.due = None
                 if source.lines.partials.get(who) is partial:
-                    self._show_state(source, who, partial)
+                    self._show_state(source, who, partial, now)
         self._unshown = waiting
 
-    def _show_state(self, source: Source, who: Who, partial: Partial) -> None:
+    def _show_state(self, source: Source, who: Who, partial: Partial, now: float) -> None:
         name, rank = source.named(who)
         text = partial.text()
-        if text and self._fold.leads(source.stream, name, rank, text):
+        if text and self._fold.leads(source.stream, name, rank, text, now):
             if who not in source.states:
                 self._states += 1
                 source.states[who] = self._states
             self._view.state(_STATE[source.stream], source.states[who], bar_text(name, rank, text))
 
-    def _end_state(self, source: Source, who: Who) -> None:
+    def _end_state(self, source: Source, who: Who, now: float) -> None:
         """A line is complete: it is shown as all are, and no longer as a state."""
         number = source.states.pop(who, None)
         if number is not None:
-            self._fold.release(source.stream, *source.named(who))
+            self._fold.release(source.stream, *source.named(who), until=now + source.process.window)
             self._view.state(_STATE[source.stream], number, "")
 
     # ---- what the agent asks for
@@ -231,7 +232,7 @@ class Collector:
         now = time.monotonic()
         for source in list(self._sources.values()):
             self._drain(source, now)
-        self._show_partials(math.inf)
+        self._show_partials(now, math.inf)
         self._fold.close_all()
         self._view.barrier(request["number"])
 

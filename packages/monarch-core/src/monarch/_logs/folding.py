@@ -43,7 +43,7 @@ class Fold:
     def __init__(self, show: Show) -> None:
         self._show = show
         self._kinds: dict[tuple[int, str, bytes], _Kind] = {}
-        self._bars: dict[tuple[int, str, bytes], int] = {}
+        self._bars: dict[tuple[int, str, bytes], tuple[int, float]] = {}
         self.next_end = math.inf
         """When `close_ended` has something to do."""
 
@@ -106,17 +106,22 @@ class Fold:
 
     # ---- progress bars of several ranks: one is followed
 
-    def leads(self, stream: int, name: str, rank: int, text: bytes) -> bool:
+    def leads(self, stream: int, name: str, rank: int, text: bytes, now: float) -> bool:
         """Whether of all similar bars, the one of this rank is shown."""
         key = (stream, name, text.translate(None, _BAR_WITHOUT))
+        lead, until = self._bars.get(key, (rank, math.inf))
+        if lead != rank and until > now:
+            return False
         if len(self._bars) > _MOST_KINDS:
             self._bars.clear()
-        return self._bars.setdefault(key, rank) == rank
+        self._bars[key] = (rank, math.inf)
+        return True
 
-    def release(self, stream: int, name: str, rank: int) -> None:
-        """The bar of this rank is done."""
-        for key in [key for key, lead in self._bars.items() if lead == rank and key[:2] == (stream, name)]:
-            del self._bars[key]
+    def release(self, stream: int, name: str, rank: int, until: float) -> None:
+        """The bar of this rank is done; those of others, which most often are nearly, stay hidden so long."""
+        for key, (lead, _) in self._bars.items():
+            if lead == rank and key[:2] == (stream, name):
+                self._bars[key] = (lead, until)
 
 
 def _text(line: bytes) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from typing import TextIO
 
 from monarch._logs.marks import REST, mark
@@ -59,7 +60,7 @@ class ActorStream(_Base):  # type: ignore[misc, valid-type]
         os.close(nowhere)
 
 
-def install(process: Process, pipes: tuple[int, int]) -> None:
+def install(process: Process, pipes: Sequence[int]) -> None:
     """Mark what actors of this process write, where its output is still the collector's pipe.
 
     `pipes` are the numbers of the inodes of standard output and error; a bootstrap command may have
@@ -68,7 +69,6 @@ def install(process: Process, pipes: tuple[int, int]) -> None:
     streams = [_marked(sys.stdout, pipes[0]), _marked(sys.stderr, pipes[1])]
     sys.stdout, sys.stderr = streams
     marked = [stream for stream in streams if isinstance(stream, ActorStream)]
-
     lock = threading.Lock()
 
     def tell() -> None:

@@ -77,7 +77,7 @@ class Process:
         self.on_empty: Callable[[], None] = lambda: None
         """Called when the last actor has ended."""
         self.on_actors: Callable[[], None] = lambda: None
-        """Called when an actor begins or has ended, on its thread."""
+        """Called when an actor begins, on its own thread, and when one has ended."""
         self.private_descriptors: list[int] = []
         """What a fork must not keep open."""
         self.ending = False
