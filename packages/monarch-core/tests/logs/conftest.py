@@ -24,7 +24,9 @@ class Talker(Actor):
         return os.getpid()
 
 def talkers(count=1):
-    return this_host().spawn_procs({"gpus": count}, name="crew").spawn("talker", Talker)
+    actors = this_host().spawn_procs({"gpus": count}, name="crew").spawn("talker", Talker)
+    actors.pid.call().get()
+    return actors
 """
 
 

@@ -28,7 +28,7 @@ WINDOW = 3.0
 
 _ANSWER_SECONDS = 0.05  # for the last errors of a process; whoever waits for its death waits for this
 _SEND_SECONDS = 1.0
-_CELL_SECONDS = 0.5
+_CELL_SECONDS = 1.0
 _END_SECONDS = 1.0
 _CHUNK = 1 << 16
 _LONGEST_NAME = 100
@@ -128,9 +128,15 @@ class _Connection:
                 return
 
     def wait_shown(self, number: int, seconds: float) -> bool:
-        """Wait until everything before barrier `number` is on the screen."""
+        """Wait until everything before barrier `number` is on the screen.
+
+        False if nothing at all was shown for so long.
+        """
         with self._moved:
-            return self._moved.wait_for(lambda: self._reached >= number, seconds)
+            while self._reached < number:
+                if not self._moved.wait(seconds):
+                    return False
+            return True
 
     def close(self) -> None:
         """End it, and the thread that shows its view."""
@@ -225,7 +231,7 @@ class Output:
         self._send({"do": "ended", "key": key, "number": 0})
 
     def flush(self, seconds: float) -> bool:
-        """Show everything that has been written so far; False if that took longer."""
+        """Show everything that has been written so far; False if for so long nothing was shown."""
         number = next(self._numbers)
         connection = self._connection
         if connection is None or not self._send({"do": "flush", "number": number}):

@@ -30,7 +30,7 @@ from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
-_OUTPUT_SECONDS = 1.0  # to show the last output when the client ends
+_OUTPUT_SECONDS = 1.0  # without any progress, when the client ends and shows the last output
 
 
 @dataclass(frozen=True)
