@@ -42,8 +42,13 @@ def _clients_of_their_own():
     shutdown_context().get(30)
 
 
-def test_one_that_is_killed_takes_no_actor_along_and_the_next_spawn_starts_another(seen, caplog, until):
-    first = this_host().spawn_procs(name="first").spawn("first", Talker)
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_one_that_is_killed_takes_no_actor_along_and_the_next_spawn_starts_another(
+    seen, caplog, until, monkeypatch, unbuffered
+):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    mesh = this_host().spawn_procs(name="first")
+    first = mesh.spawn("first", Talker)
     assert first.say.call_one("a").get(20)
     (collector,) = collectors()
     with caplog.at_level(logging.WARNING):
@@ -54,6 +59,7 @@ def test_one_that_is_killed_takes_no_actor_along_and_the_next_spawn_starts_anoth
     assert second.say.call_one("b").get(20)
     seen("[second 0] b\n")
     assert len(collectors()) == 1
+    mesh.stop().get(8)  # it is not killed, which would be after ten seconds
 
 
 def test_one_that_hangs_does_not_hold_up_the_end_of_the_program_for_ever():

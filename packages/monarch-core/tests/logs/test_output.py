@@ -99,6 +99,17 @@ print(text.getvalue().upper())
     assert "inside" not in seen("[talker 0] INSIDE\n")
 
 
+@pytest.mark.parametrize("close", ["sys.stdout.close()", "os.close(1)", "sys.stdout = None"])
+def test_an_actor_may_close_its_output(seen, close, capsys):
+    mesh = this_host().spawn_procs()
+    actor = mesh.spawn("talker", Talker)
+    actor.run.call_one(f"import os, sys; {close}; print('heard', file=sys.stderr)").get(20)
+    seen("[talker 0] heard\n", "stderr")
+    mesh.spawn("second", Talker).run.call_one("pass").get(20)
+    mesh.stop().get(8)  # it is not killed, which would be after ten seconds
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_marks_stay_out_of_a_file_that_a_bootstrap_command_writes(tmp_path, until):
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" > {tmp_path}/own.log\n')

@@ -127,16 +127,11 @@ class _Connection:
                     _log.warning("the log collector ended; what running processes write is lost")
                 return
 
-    def wait_shown(self, number: int, seconds: float) -> bool:
-        """Wait until everything before barrier `number` is on the screen.
-
-        False if nothing at all was shown for so long.
-        """
+    def wait_shown(self, number: int, seconds: float) -> None:
+        """Wait until everything before barrier `number` is on the screen, or for so long nothing moves."""
         with self._moved:
-            while self._reached < number:
-                if not self._moved.wait(seconds):
-                    return False
-            return True
+            while self._reached < number and self._moved.wait(seconds):
+                pass
 
     def close(self) -> None:
         """End it, and the thread that shows its view."""
@@ -230,13 +225,11 @@ class Output:
         """Say that a process has ended of which nobody asks for the last lines."""
         self._send({"do": "ended", "key": key, "number": 0})
 
-    def flush(self, seconds: float) -> bool:
-        """Show everything that has been written so far; False if for so long nothing was shown."""
-        number = next(self._numbers)
-        connection = self._connection
-        if connection is None or not self._send({"do": "flush", "number": number}):
-            return True
-        return connection.wait_shown(number, seconds)
+    def flush(self, seconds: float) -> None:
+        """Show everything that has been written so far; give up if for so long nothing moves."""
+        connection, number = self._connection, next(self._numbers)
+        if connection is not None and self._send({"do": "flush", "number": number}):
+            connection.wait_shown(number, seconds)
 
     def close(self, seconds: float) -> None:
         """Show what is left, and end the collector."""

@@ -48,10 +48,16 @@ class ActorStream(_Base):  # type: ignore[misc, valid-type]
 
     def name_sole(self, sole: Instance | None) -> None:
         """Say who wrote what is not marked, from here on."""
-        if sole is not self.sole:
-            self.sole = sole
+        if sole is self.sole:
+            return
+        self.sole = sole
+        try:
             super().write(REST if sole is None else mark(sole.name, sole.rank.rank))
-            self.flush()
+            super().flush()
+        except BrokenPipeError:
+            self._discard()
+        except (OSError, ValueError):
+            pass  # the program has closed it
 
     def _discard(self) -> None:
         """The collector is gone: its actors outlive it, and write to nowhere."""

@@ -8,6 +8,7 @@ environment variable that says which is removed before any code of the user runs
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -42,8 +43,9 @@ def main() -> None:
     records.install()
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed it
+            stream.flush()
 
 
 def _unpack(process: Process, descriptor: int) -> None:
