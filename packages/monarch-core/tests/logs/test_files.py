@@ -62,6 +62,15 @@ def test_old_runs_are_removed_and_live_ones_are_not(folder, tmp_path, until):
     assert left[1] == "2020-01-01-000006-1"
 
 
+def test_what_is_no_run_is_never_removed(folder, tmp_path, until):
+    others = ["0-mine", "2020-01-01", "Documents", "2020-01-01-000000-1.kept"]
+    for name in others + [f"2020-01-01-0000{number:02}-1" for number in range(KEPT + 5)]:
+        (tmp_path / name).mkdir()
+    write(folder(), "a")
+    until(lambda: len(os.listdir(tmp_path)) == KEPT + len(others))
+    assert set(others) < set(os.listdir(tmp_path))
+
+
 def test_without_a_folder_there_are_no_files_and_no_complaint(folder):
     assert folder("").open("a") is None
     assert folder.notes == []

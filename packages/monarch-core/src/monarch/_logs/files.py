@@ -16,11 +16,14 @@ KEPT = 20
 """Runs of which the files are kept."""
 
 
+_RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-\d+")
+
+
 class LogFolder:
     """The folder of one run, made when there is something to put into it."""
 
     def __init__(self, base: str, pid: int, note: Callable[[str], None]) -> None:
-        self._bases = [base] if base else []
+        self._base = base
         self._name = f"{time.strftime('%Y-%m-%d-%H%M%S')}-{pid}"
         self._note = note
         self._lock: int | None = None
@@ -28,15 +31,14 @@ class LogFolder:
 
     def open(self, name: str) -> LogFile | None:
         """Return a new file; None if files are not wanted, or cannot be had."""
-        if not self._bases:
+        if not self._base:
             return None
         try:
-            folder = self._made()
-            path = folder + "/" + re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
+            path = self._made() + "/" + re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             return LogFile(descriptor, self._note)
         except OSError as error:
-            self._bases.clear()
+            self._base = ""
             self._note(f"output is not kept in files: {error}")
             return None
 
@@ -44,34 +46,33 @@ class LogFolder:
         if self.path:
             os.makedirs(self.path, 0o700, exist_ok=True)  # somebody may have cleaned up
             return self.path
-        import tempfile  # not cheap, and most often not needed a second time
+        try:
+            return self._make(self._base)
+        except OSError:
+            import tempfile  # most often not needed, and not cheap
 
-        self._bases.append(f"{tempfile.gettempdir()}/monarch-logs-{os.geteuid()}")
-        for base in self._bases:
-            path = f"{base}/{self._name}"
-            try:
-                os.makedirs(path, 0o700, exist_ok=True)
-                # Held while we live, so that no other program takes our files for old ones.
-                self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                problem = error
-                continue
-            self.path = path
-            # On a thread: large files take their time.
-            threading.Thread(target=_prune, args=(base,), daemon=True).start()
-            return path
-        raise problem
+            return self._make(f"{tempfile.gettempdir()}/monarch-logs-{os.geteuid()}")
+
+    def _make(self, base: str) -> str:
+        path = f"{base}/{self._name}"
+        os.makedirs(path, 0o700, exist_ok=True)
+        # Held while we live, so that no other program takes our files for old ones.
+        self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.path = path
+        # On a thread: large files take their time.
+        threading.Thread(target=_prune, args=(base,), daemon=True).start()
+        return path
 
 
 def _prune(base: str) -> None:
-    """Remove the oldest runs that have ended."""
+    """Remove the oldest runs that have ended, and nothing else that may be in the user's folder."""
     import shutil
 
-    for name in sorted(os.listdir(base))[:-KEPT]:
+    for name in sorted(filter(_RUN.fullmatch, os.listdir(base)))[:-KEPT]:
         path = f"{base}/{name}"
         try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             continue
         try:
