@@ -3,9 +3,10 @@
     python benchmarks/actors.py                          this repository alone
     python benchmarks/actors.py --against torchmonarch   both in turn, with ratios
 
-Every run of `measure_actors.py` is a process of its own with a time limit. The systems take turns,
-so that what else the machine does hits both. A run that fails is reported and makes the exit code
-1; a ratio below the required one is shown and does not.
+Every run of a `measure_*.py` is a process of its own with a time limit. The systems take turns,
+so that what else the machine does hits both; at the end this repository alone shows what many
+processes cost. A run that fails is reported and makes the exit code 1; a ratio below the required one
+is shown and does not.
 """
 
 import argparse
@@ -20,7 +21,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-MEASURE = Path(__file__).with_name("measure_actors.py")
+HERE = Path(__file__).parent
+COMPARED = ("measure_actors.py", "measure_starts.py")
 PEER = "torchmonarch"
 PEER_PACKAGES = ("torchmonarch==0.7.0", "torch==2.13.0", "numpy>=2")
 OURS = "this"
@@ -46,7 +48,19 @@ FIGURES = (
     Figure("pipelined_per_s", "pipelined `call_one`", "1000/s", 1e-3, required=6),
     Figure("echo_64_gib_per_s", "echo of a 64 MiB array", "GiB/s", required=6),
     Figure("echo_1_gib_per_s", "echo of a 1 MiB array", "GiB/s"),
-    Figure("spawn_s", "8 processes, an actor on each, first call", "s", lower_is_better=True),
+    Figure("spawn_s", "8 processes, an actor on each, first call", "s", lower_is_better=True, required=2),
+    Figure("torch_spawn_s", "the same, torch used in each", "s", lower_is_better=True, required=8),
+    Figure(
+        "torch_memory_bytes", "memory (PSS) of each of these", "MB", 1e-6, lower_is_better=True, required=3
+    ),
+    Figure(
+        "death_s",
+        "SIGKILL of a process to the error of its call",
+        "ms",
+        1e3,
+        lower_is_better=True,
+        required=30,
+    ),
     Figure("import_s", "import of `monarch.actor`", "s", lower_is_better=True),
 )
 
@@ -75,10 +89,16 @@ def main() -> None:
         for system in systems:
             problem = measure(system, options)
             say(f"round {number} of {options.rounds}, {system.name}: {problem or 'done'}")
+    many, problem = run(systems[0], "measure_many.py", options)
+    say(f"many processes: {problem or 'done'}")
+    if problem:
+        systems[0].failures.append(problem)
     table = table_of(systems, f"{machine}, {options.rounds} run(s) of each")
+    if many:
+        table += "\n\n" + tables_of_many(many)
     print(table)
     if options.json:
-        options.json.write_text(json.dumps(report(systems, machine), indent=2) + "\n")
+        options.json.write_text(json.dumps({**report(systems, machine), "many": many}, indent=2) + "\n")
     failed = any(system.failures for system in systems)
     if options.markdown and not failed:
         replace_table(options.markdown, table)
@@ -139,10 +159,27 @@ def peer_python() -> str:
 
 
 def measure(system: System, options: argparse.Namespace) -> str:
-    """Run the measuring script once; return what went wrong, or nothing."""
+    """Run the measuring scripts once; return what went wrong, or nothing."""
+    results: dict = {}
+    for script in COMPARED:
+        result, problem = run(system, script, options)
+        if not problem:
+            in_peer = Path(system.python).parents[1] in Path(result["monarch"]).parents
+            if system.name == PEER and not in_peer:
+                problem = f"measured the wrong system: {result['monarch']}"
+        if problem:
+            system.failures.append(problem)
+            return f"FAILED: {problem}"
+        results |= result
+    system.runs.append(results)
+    return ""
+
+
+def run(system: System, script: str, options: argparse.Namespace) -> tuple[dict, str]:
+    """Run one measuring script; return its result, and what went wrong."""
     # A path for our packages must not reach the other system, which has modules of the same name.
     env = {name: value for name, value in os.environ.items() if system.name == OURS or name != "PYTHONPATH"}
-    command = [system.python, str(MEASURE), *(["--quick"] if options.quick else [])]
+    command = [system.python, str(HERE / script), *(["--quick"] if options.quick else [])]
     process = subprocess.Popen(
         command,
         env=env,
@@ -165,17 +202,9 @@ def measure(system: System, options: argparse.Namespace) -> str:
     lines = [line for line in output.splitlines() if line.startswith("RESULT ")]
     if not problem and not lines:
         problem = "no result"
-    if not problem:
-        result = json.loads(lines[-1].removeprefix("RESULT "))
-        in_peer = Path(system.python).parents[1] in Path(result["monarch"]).parents
-        if system.name == PEER and not in_peer:
-            problem = f"measured the wrong system: {result['monarch']}"
-        else:
-            system.runs.append(result)
     if problem:
-        system.failures.append(f"{problem}\n{errors[-2000:]}".rstrip())
-        return f"FAILED: {system.failures[-1]}"
-    return ""
+        return {}, f"{script}: {problem}\n{errors[-2000:]}".rstrip()
+    return json.loads(lines[-1].removeprefix("RESULT ")), ""
 
 
 # ---- the table
@@ -210,16 +239,51 @@ def table_of(systems: list[System], how: str) -> str:
         rows.append(row)
     if peer:
         head += ["times better", "required", "met"]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    lines = [head, ["-" * width for width in widths], *rows]
-    table = "\n".join(
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines
-    )
+    table = aligned(head, rows)
     failures = [
         f"{len(system.failures)} run(s) of {system.name} failed." for system in systems if system.failures
     ]
     note = f"Median (least-greatest) on {how}. Figures are comparable within one run of the benchmark only."
     return "\n\n".join([table, " ".join([note, *failures])])
+
+
+def aligned(head: list[str], rows: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines
+    )
+
+
+def tables_of_many(many: dict) -> str:
+    """Return what many processes cost, and what is held after many rounds, as tables in Markdown."""
+    sizes = [
+        [
+            str(row["processes"]),
+            *(number(row[key]) for key in ("spawn_s", "stop_s")),
+            *(number(row[key] * 1e3) for key in ("call_s", "cast_s")),
+        ]
+        for row in many["sizes"]
+    ]
+    churn = many["churn"]
+    held = [
+        [name, str(churn["settled"][name]), str(churn["end"][name])]
+        for name in ("descriptors", "threads", "memory_bytes")
+    ]
+    last = f"round {churn['rounds']}"
+    settled = f"round {churn['settled_after']}"
+    story = (
+        "What a program holds that spawns 4 processes with 8 actors, calls them and stops them, again and "
+        f"again; the longest round took {number(churn['longest_s'])} s:"
+    )
+    return "\n\n".join(
+        [
+            "Many processes of this repository, an actor on each, in one run:",
+            aligned(["processes", "spawn and first call, s", "stop, s", "call, ms", "cast, ms"], sizes),
+            story,
+            aligned(["", settled, last], held),
+        ]
+    )
 
 
 def compared(figure: Figure, ours: System, peer: System) -> list[str]:

@@ -1,18 +1,22 @@
 """Trains a digit classifier on five processes: a parameter server and four trainers.
 
 Every trainer has a quarter of the images. Again and again it asks the server for the weights,
-computes gradients on a few images and sends them back; the server applies what arrives. The images
-come with scikit-learn, so nothing is downloaded.
+computes gradients on a few images and sends them back; the server applies what arrives. Halfway
+through, one trainer is killed on purpose: a new one takes its place, and the training goes on. The
+images come with scikit-learn, so nothing is downloaded.
 """
 
 import argparse
 import operator
+import os
+import signal
 import sys
 import time
 
 import torch
 
 from monarch.actor import Accumulator, Actor, current_rank, endpoint, this_host
+from monarch.errors import ProcessDied
 
 TRAINERS = 4
 BATCH = 64
@@ -78,11 +82,25 @@ class Trainer(Actor):
         return sum(losses) / len(losses), 3 * len(losses)
 
     @endpoint
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @endpoint
     def count_correct(self) -> int:
         """Return how many of this trainer's part of the held-out images are read correctly."""
         mine = slice(current_rank().rank, HELD_OUT, TRAINERS)
         self.fetch_weights()
         return int((self.network(self.images[mine]).argmax(dim=1) == self.digits[mine]).sum())
+
+
+def train_once(trainers: Trainer) -> list[tuple[float, int]]:
+    """Let all trainers go through their images; once more if one of them did not survive it."""
+    while True:
+        try:
+            return list(trainers.train.call().get().values())
+        except ProcessDied as error:
+            if not error.restarting:
+                raise
 
 
 def load_images() -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,17 +116,18 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=80)
     epochs = parser.parse_args().epochs
 
-    processes = this_host().spawn_procs(per_host={"procs": 1 + TRAINERS})
-    server = processes.slice(procs=0).spawn("server", ParameterServer, learning_rate=0.2)
-    rest = processes.slice(procs=slice(1, 1 + TRAINERS))
-    trainers = rest.spawn("trainers", Trainer, server, *load_images())
+    server = this_host().spawn_procs().spawn("server", ParameterServer, learning_rate=0.2)
+    processes = this_host().spawn_procs(per_host={"procs": TRAINERS}, restart="rank")
+    trainers = processes.spawn("trainers", Trainer, server, *load_images())
 
     counts = trainers.count_images.call().get().values()  # one result for each trainer
     print(f"{TRAINERS} trainers with {', '.join(map(str, counts))} images", flush=True)
 
     messages, began = 0, time.perf_counter()
     for epoch in range(1, epochs + 1):
-        losses, counts = zip(*trainers.train.call().get().values())
+        if epoch == epochs // 2:
+            trainers.slice(procs=1).die.broadcast()
+        losses, counts = zip(*train_once(trainers))
         messages += sum(counts)
         if epoch == 1 or epoch % 10 == 0:
             print(f"epoch {epoch:3}  loss {sum(losses) / TRAINERS:.4f}", flush=True)
@@ -118,7 +137,6 @@ def main() -> None:
     accuracy = correct / HELD_OUT
     print(f"accuracy on {HELD_OUT} held-out images: {accuracy:.4f}")
     print(f"messages a second: {messages / seconds:,.0f}")
-    processes.stop().get()
     if accuracy <= ENOUGH:
         sys.exit(f"the accuracy has to be above {ENOUGH}; try more --epochs")
 

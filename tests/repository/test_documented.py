@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+import monarch.testing
 from monarch import hookspecs
+from monarch.testing import abilities
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "reference"
 HOOKS = [getattr(hookspecs, name) for name in vars(hookspecs) if name.startswith("monarch_")]
 
 
@@ -59,12 +63,20 @@ def test_every_public_name_has_a_docstring(name):
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
 def test_every_hook_is_documented_with_its_arguments(hook):
     heading = f"### {hook.__name__}({', '.join(inspect.signature(hook).parameters)})"
-    assert heading in (ROOT / "docs" / "reference" / "hooks.md").read_text().splitlines()
+    assert heading in (DOCS / "hooks.md").read_text().splitlines()
 
 
 def test_the_page_of_hooks_describes_no_hook_that_is_gone():
-    lines = (ROOT / "docs" / "reference" / "hooks.md").read_text().splitlines()
+    lines = (DOCS / "hooks.md").read_text().splitlines()
     documented = {
         line.removeprefix("### ").partition("(")[0] for line in lines if line.startswith("### monarch_")
     }
     assert documented == {hook.__name__ for hook in HOOKS}
+
+
+def test_the_page_of_the_kit_lists_its_suites_and_their_abilities_and_no_others():
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", (DOCS / "testing.md").read_text(), re.MULTILINE)
+    known = {**abilities.TRANSPORT, **abilities.LAUNCHER}
+    assert {name: meaning for name, meaning in rows if name in known} == known
+    settings = {name for name in vars(abilities.Suite) if not name.startswith("_")} - {"known_abilities"}
+    assert {name for name, _ in rows} == {*known, *monarch.testing.__all__, *settings}

@@ -21,7 +21,9 @@ HEAVY = (
 OPTIONAL = {"torch", "numpy"}
 
 
-@pytest.mark.parametrize("module", ["monarch", "monarch.actor", "monarch.plugins", "monarch.hookspecs"])
+@pytest.mark.parametrize(
+    "module", ["monarch", "monarch.actor", "monarch.cli", "monarch.plugins", "monarch.hookspecs"]
+)
 def test_importing_it_brings_neither_torch_nor_a_plugin(module):
     program = f"import sys, {module}; print(*[name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

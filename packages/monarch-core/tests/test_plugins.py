@@ -104,11 +104,26 @@ def test_a_scheme_of_our_own_plugins_says_how_to_get_it(installed, remedy, monke
         pytest.param((API_VERSION[0] - 1, 9), "upgrade acme-lsf", id="major-too-old"),
     ],
 )
-def test_another_interface_version_is_refused_with_both_versions_and_the_remedy(theirs, remedy, install):
+def test_another_interface_version_is_refused_with_both_versions_and_the_remedy(
+    theirs, remedy, install, caplog
+):
     install(f"MONARCH_API = {theirs}")
-    with pytest.raises(PluginVersionError, match=remedy) as refusal:
-        plugins.installed()
-    assert (refusal.value.plugin, refusal.value.theirs, refusal.value.ours) == ("lsf", theirs, API_VERSION)
+    with pytest.raises(
+        PluginError, match=f"no plugin offers .*plugin 'lsf' of acme-lsf 1.2 .*{remedy}"
+    ) as error:
+        plugins.launcher_for("lsf")
+    refusal = error.value.__cause__
+    assert isinstance(refusal, PluginVersionError)
+    assert (refusal.plugin, refusal.distribution) == ("lsf", "acme-lsf 1.2")
+    assert (refusal.theirs, refusal.ours) == (theirs, API_VERSION)
+    assert [record.getMessage() for record in caplog.records] == [str(refusal)]
+
+
+def test_a_plugin_of_another_interface_version_leaves_the_others_as_they_are(install):
+    install("MONARCH_API = (99, 0)", module="acme_next", name="next", distribution="acme-next")
+    install(ACME)
+    assert plugins.launcher_for("lsf") == "lsf launcher"
+    assert "acme-next" not in {info.distribution for info in plugins.installed()}
 
 
 @pytest.mark.parametrize("statement", ["", "MONARCH_API = 1", "MONARCH_API = '1.0'", "MONARCH_API = (1,)"])
@@ -123,6 +138,12 @@ def test_a_plugin_that_cannot_be_imported_is_named_and_the_cause_kept(install):
     with pytest.raises(PluginError, match="plugin 'lsf' of acme-lsf .* cannot be imported") as broken:
         plugins.installed()
     assert isinstance(broken.value.__cause__, ModuleNotFoundError)
+
+
+def test_a_plugin_that_asks_the_core_for_what_it_has_not_is_written_for_another(install):
+    install("from monarch.abc import TelepathicTransport")
+    with pytest.raises(PluginError, match="'TelepathicTransport'.*written for another monarch-core than"):
+        plugins.installed()
 
 
 def test_two_plugins_of_one_name_are_refused_and_both_named(install):

@@ -21,6 +21,10 @@ MonarchError
 │   ├── MessageTooLarge        refused before sending (also ValueError)
 │   ├── PicklingError          a value that cannot travel (also pickle.PicklingError)
 │   └── DeadlockError          a wait that could never end (also RuntimeError)
+├── DebugError
+│   ├── NoSuchSession          no breakpoint waits under this name (also LookupError)
+│   ├── SessionTaken           another terminal is attached to it
+│   └── SessionLost            its process ended while a terminal was attached (also ConnectionError)
 └── TransportError             a connection that could not be made, or a peer that was refused
 
 An error also inherits the builtin that a caller would already catch. Facts stand in
@@ -70,13 +74,18 @@ class PluginError(MonarchError, RuntimeError):
 
 
 class PluginVersionError(PluginError):
-    """A plugin and this core speak different interface versions."""
+    """A plugin and this core speak different interface versions. The plugin is not used.
 
-    def __init__(self, plugin: str, theirs: tuple[int, int], ours: tuple[int, int], remedy: str) -> None:
-        self.plugin, self.theirs, self.ours = plugin, theirs, ours
+    `plugin` is its name, `distribution` what brings it; `theirs` and `ours` are the versions.
+    """
+
+    def __init__(
+        self, plugin: str, distribution: str, theirs: tuple[int, int], ours: tuple[int, int], remedy: str
+    ) -> None:
+        self.plugin, self.distribution, self.theirs, self.ours = plugin, distribution, theirs, ours
         super().__init__(
-            f"plugin {plugin!r} speaks interface {theirs[0]}.{theirs[1]}, "
-            f"this core speaks {ours[0]}.{ours[1]}; {remedy}"
+            f"plugin {plugin!r} of {distribution} speaks interface {theirs[0]}.{theirs[1]}, "
+            f"this core speaks {ours[0]}.{ours[1]}, so it is not used; {remedy}"
         )
 
 
@@ -154,7 +163,7 @@ class SupervisionError(CallError, RuntimeError):
     def in_call(self, call: str, endpoint: str) -> Self:
         """Return the same error as one call meets it: `call` says which, on which rank."""
         return _rebuild(
-            type(self), (f"{call} got no answer: {self}",), {**self.__dict__, "endpoint": endpoint}
+            type(self), (f"{call} got no answer: {self.args[0]}",), {**self.__dict__, "endpoint": endpoint}
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -171,7 +180,8 @@ class ProcessDied(SupervisionError):
     """The process of the actor is gone.
 
     `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it. `stderr`
-    has the last lines that it wrote to its standard error, which are in the message, too.
+    has the last lines that it wrote to its standard error, which are in the message, too. If it is
+    `restarting`, later calls reach the process that takes its place, after `incarnation` others.
     """
 
     def __init__(
@@ -183,12 +193,17 @@ class ProcessDied(SupervisionError):
         signal: int | None = None,
         pid: int | None = None,
         stderr: str = "",
+        restarting: bool = False,
+        incarnation: int = 0,
         **facts: Any,
     ) -> None:
         self.exit_code, self.signal, self.pid, self.stderr = exit_code, signal, pid, stderr
-        if stderr:
-            message += "\nThe end of its stderr:\n" + indent(stderr, "  ")
+        self.restarting, self.incarnation = restarting, incarnation
         super().__init__(message, endpoint, **facts)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text + "\nThe end of its stderr:\n" + indent(self.stderr, "  ") if self.stderr else text
 
 
 @_named_like("SupervisionError")
@@ -220,6 +235,22 @@ class PicklingError(CallError, pickle.PicklingError):
 
 class DeadlockError(CallError, RuntimeError):
     """A wait that could never end, refused before it starts."""
+
+
+class DebugError(MonarchError):
+    """Something that `monarch debug` cannot do."""
+
+
+class NoSuchSession(DebugError, LookupError):
+    """No breakpoint waits under this name."""
+
+
+class SessionTaken(DebugError):
+    """Another terminal is attached to the session."""
+
+
+class SessionLost(DebugError, ConnectionError):
+    """The process of the session ended while a terminal was attached."""
 
 
 class TransportError(MonarchError, ConnectionError):

@@ -3,10 +3,14 @@
 Plugins load once, when the first of them is needed: importing this module loads none. What ships
 with the core comes in by the same door as everybody else's, and is checked the same way. All
 questions are asked at set-up; no message ever passes through here.
+
+A plugin for another version of the interface is left out, with a warning: that is what half an
+upgrade looks like, and what does not need it goes on. Any other fault of a plugin is an error at once.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -29,17 +33,19 @@ __all__ = ["BUILTINS", "ENTRY_POINT_GROUP", "installed", "launcher_for", "not_ye
 ENTRY_POINT_GROUP = "monarch.plugins"
 BUILTINS = ("monarch._builtin.ipc_transport", "monarch._builtin.local_launcher")
 _CORE = "monarch-core"
+_log = logging.getLogger(__name__)
 
 
 def transport_for(scheme: str) -> Transport:
     """Return a new transport for `scheme`. Keep it: each call asks the plugins again.
 
     Raises:
-        PluginError: if no plugin has one, naming the schemes there are and what to install.
+        PluginError: if no plugin has one, naming the schemes there are and what to install, and
+            the plugins that are left out for their version.
     """
     made: Transport | None = _loaded().manager.hook.monarch_make_transport(scheme=scheme)
     if made is None:
-        raise _nobody_offers("transport", scheme)
+        _refuse("transport", scheme)
     return made
 
 
@@ -47,11 +53,12 @@ def launcher_for(scheme: str) -> Launcher:
     """Return a new launcher for `scheme`. Keep it: each call asks the plugins again.
 
     Raises:
-        PluginError: if no plugin has one, naming the schemes there are and what to install.
+        PluginError: if no plugin has one, naming the schemes there are and what to install, and
+            the plugins that are left out for their version.
     """
     made: Launcher | None = _loaded().manager.hook.monarch_make_launcher(scheme=scheme)
     if made is None:
-        raise _nobody_offers("launcher", scheme)
+        _refuse("launcher", scheme)
     return made
 
 
@@ -89,6 +96,7 @@ class _Plugins:
         self.manager = pluggy.PluginManager(hookspecs.hookspec.project_name)
         self.manager.add_hookspecs(hookspecs)
         self.versions: dict[str, str] = {}
+        self.left_out: list[PluginVersionError] = []
         origins: dict[str, str] = {}
         for entry_point in entry_points:
             distribution, version = _origin(entry_point)
@@ -100,7 +108,12 @@ class _Plugins:
                 )
             origins[entry_point.name] = distribution
             plugin = _load(entry_point, where)
-            _check_version(plugin, entry_point.name, distribution, where)
+            try:
+                _check_version(plugin, entry_point.name, distribution, version, where)
+            except PluginVersionError as refusal:
+                _log.warning("%s", refusal)
+                self.left_out.append(refusal)
+                continue
             self._register(plugin, entry_point.name, where)
             self.versions[distribution] = version
 
@@ -152,12 +165,13 @@ def _load(entry_point: EntryPoint, where: str) -> Any:
     try:
         return entry_point.load()
     except Exception as error:  # a plugin may raise anything; none of it may pass unnamed
-        raise PluginError(
-            f"{where} cannot be imported: {type(error).__name__}: {error}; repair it or uninstall it"
-        ) from error
+        remedy = "repair it or uninstall it"
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "monarch":
+            remedy = f"it is written for another {_CORE} than {__version__}: upgrade one of the two"
+        raise PluginError(f"{where} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
 
 
-def _check_version(plugin: object, name: str, distribution: str, where: str) -> None:
+def _check_version(plugin: object, name: str, distribution: str, version: str, where: str) -> None:
     ours = API_VERSION
     match getattr(plugin, "MONARCH_API", None):
         case (int(major), int(minor)):
@@ -168,27 +182,31 @@ def _check_version(plugin: object, name: str, distribution: str, where: str) -> 
                 f"numbers, such as {ours}"
             )
     if theirs > ours:
-        raise PluginVersionError(name, theirs, ours, f"upgrade {_CORE}")
-    if theirs[0] < ours[0]:
-        raise PluginVersionError(name, theirs, ours, f"upgrade {distribution}")
+        remedy = f"upgrade {_CORE}, which is {__version__}, or install an older {distribution}"
+    elif theirs[0] < ours[0]:
+        remedy = f"upgrade {distribution}, or install a {_CORE} older than {__version__}"
+    else:
+        return
+    raise PluginVersionError(name, f"{distribution} {version}", theirs, ours, remedy)
 
 
-def _nobody_offers(kind: str, scheme: str) -> PluginError:
+def _refuse(kind: str, scheme: str) -> NoReturn:
     here = installed()
     offered = [name.partition(":") for info in here for name in info.offers]
     schemes = sorted(name for its_kind, _, name in offered if its_kind == kind)
-    known = _own_plugins()
+    known, left_out = _own_plugins(), _loaded().left_out
+    remedies = [str(refusal) for refusal in left_out]
     if scheme in known and any(info.distribution == known[scheme] for info in here):
-        remedy = f"the installed {known[scheme]} does not offer it: upgrade {known[scheme]}"
+        remedies = [f"the installed {known[scheme]} does not offer it: upgrade {known[scheme]}"]
     elif scheme in known:
-        remedy = f"pip install {known[scheme]}"
-    else:
-        remedy = "install the plugin that brings it"
-        if known:
-            remedy += f" (of this project: {', '.join(known.values())})"
-    return PluginError(
-        f"no plugin offers a {kind} for {scheme!r}, installed are: {', '.join(schemes) or 'none'}; {remedy}"
-    )
+        remedies.append(f"pip install {known[scheme]}")
+    elif not left_out:
+        ours = f" (of this project: {', '.join(known.values())})" if known else ""
+        remedies = [f"install the plugin that brings it{ours}"]
+    raise PluginError(
+        f"no plugin offers a {kind} for {scheme!r}, installed are: {', '.join(schemes) or 'none'}; "
+        + "; ".join(remedies)
+    ) from (left_out[0] if left_out else None)
 
 
 def _own_plugins() -> dict[str, str]:

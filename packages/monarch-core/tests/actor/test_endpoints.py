@@ -183,8 +183,12 @@ class Forwarder(Actor):
 
     @endpoint(explicit_response_port=True)
     def hand_on(self, port: Port) -> None:
-        self.other.answer.call_one(port).get()
-        port.send("too late")
+        self.port = port
+        self.other.answer.broadcast(port)
+
+    @endpoint
+    def answer_late(self) -> None:
+        self.port.send("too late")
 
     @endpoint
     def answer(self, port: Port) -> None:
@@ -199,5 +203,6 @@ def test_a_response_port_may_be_answered_by_another_actor(procs):
     other = procs.slice(gpus=0).spawn("other", Forwarder)
     forwarder = procs.slice(gpus=1).spawn("forwarder", Forwarder, other)
     assert forwarder.hand_on.call_one().get() == "from the other"
+    forwarder.answer_late.call_one().get()
     assert forwarder.alive.call_one().get()
     assert other.alive.call_one().get()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import pytest
 
@@ -16,6 +17,10 @@ class Talker(Actor):
     def say(self, *words):
         for word in words:
             print(word)
+
+    @endpoint
+    def die(self):
+        os._exit(3)
 
     @endpoint
     def log(self, level, text, *args):
@@ -110,3 +115,15 @@ def test_forwarding_can_be_off_from_the_start(mesh, seen):
     mesh.spawn("talker", Talker).say.call("shown").get(20)
     assert "hidden" not in seen("shown")
     quiet.stop().get(20)
+
+
+def test_what_was_chosen_holds_for_a_process_that_takes_the_place_of_another(seen, until):
+    mesh = this_host().spawn_procs(name="crew", restart="rank")
+    mesh.logging_option(stream_to_client=False).get(20)
+    talker = mesh.spawn("talker", Talker)
+    assert talker.die.call_one().exception(20)
+    until(lambda: talker.say.call_one("hidden").exception(20) is None)
+    mesh.logging_option(stream_to_client=True).get(20)
+    talker.say.call_one("shown").get(20)
+    assert "hidden" not in seen("shown")
+    mesh.stop().get(20)

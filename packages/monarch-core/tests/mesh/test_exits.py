@@ -218,7 +218,7 @@ def test_actors_spawned_on_the_whole_mesh_serve_its_live_slice(crew):
 def test_a_death_nobody_waited_for_is_reported_once_with_its_facts(survivor, failures):
     survivor.slice(procs=1).pid.call_one().get()
     [failure] = failures
-    assert (failure.mesh_name, failure.rank, failure.signal, failure.exit_code) == ("crew", 0, 9, None)
+    assert (failure.mesh_name, failure.rank, failure.signal, failure.exit_code) == ("mortal", 0, 9, None)
     assert dict(failure.coordinates) == {"procs": 0}
     assert failure.observed is False
 
@@ -361,7 +361,28 @@ os.kill(pids.item(procs=1), signal.SIGKILL)
 wait_for_ever()
 """)
     assert client.finish() == 1
-    assert all(word in client.errors for word in ("'crew'", "[1]", "signal 9"))
+    assert all(word in client.errors for word in ("'worker'", "'crew'", "[1]", "signal 9"))
+
+
+def test_a_program_ended_by_a_failure_runs_its_exit_functions_once(program):
+    client = program("""
+import atexit
+atexit.register(say, "goodbye")
+workers(1).run.broadcast("raise ValueError('on purpose')")
+wait_for_ever()
+""")
+    assert client.finish() == 1
+    assert client.output.count("goodbye") == 1
+
+
+def test_a_program_ended_by_a_failure_shows_the_traceback_of_the_actor(program):
+    client = program("""
+workers(1).run.broadcast("raise ValueError('on purpose')")
+wait_for_ever()
+""")
+    client.finish()
+    assert "in run" in client.errors
+    assert client.errors.count("Traceback") == 1
 
 
 def test_a_program_ended_by_a_failure_leaves_no_process(program, until):

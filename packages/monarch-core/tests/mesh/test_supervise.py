@@ -143,7 +143,7 @@ def test_the_owner_is_told_of_a_dead_process_once(owned, failures, until, cls):
     os.kill(owner.pids.call_one().get(20)[1], signal.SIGKILL)
     until(lambda: owner.facts.call_one().get(20))
     assert owner.pid_of.call_one(0).get(20) > 0
-    assert owner.facts.call_one().get(20) == [("leaves", 1, 9, None)]
+    assert owner.facts.call_one().get(20) == [("leaf", 1, 9, None)]
 
 
 def test_the_owner_is_told_of_each_dead_process(owned, until):

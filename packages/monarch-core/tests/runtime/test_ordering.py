@@ -233,3 +233,49 @@ def test_a_message_that_could_not_be_sent_leaves_no_gap(procs, monkeypatch, erro
         with pytest.raises(type(error)):
             one.note.broadcast(os.urandom(1 << 20))
     assert one.take.call_one().get(timeout=5) == ["before"]
+
+
+# ---- a receiver that takes the place of one that is gone
+
+
+def test_a_receiver_that_joins_begins_with_the_first_number_it_sees():
+    ordering = Ordering(joining=True)
+    assert [list(ordering.accept(b"s", number, number)) for number in (17, 18)] == [[17], [18]]
+
+
+def test_a_receiver_that_joins_keeps_the_order_from_there():
+    ordering = Ordering(joining=True)
+    ordering.accept(b"s", 17, 17)
+    assert ordering.accept(b"s", 19, 19) == ()
+    assert list(ordering.accept(b"s", 18, 18)) == [18, 19]
+
+
+def test_what_another_thread_of_the_sender_sent_at_the_same_time_is_not_lost():
+    ordering = Ordering(joining=True)
+    ordering.accept(b"s", 17, 17)
+    assert list(ordering.accept(b"s", 16, 16)) == [16]
+
+
+def test_a_number_seen_before_yields_nothing_in_a_receiver_that_joins():
+    ordering = Ordering(joining=True)
+    ordering.accept(b"s", 17, 17)
+    assert ordering.accept(b"s", 17, 17) == ()
+
+
+def test_a_gap_that_will_not_be_filled_can_be_skipped():
+    ordering = Ordering(joining=True)
+    ordering.accept(b"s", 17, 17)
+    for number in (20, 19):
+        ordering.accept(b"s", number, number)
+    assert list(ordering.skip()) == [19, 20]
+    assert list(ordering.accept(b"s", 21, 21)) == [21]
+
+
+@given(st.data())
+def test_a_receiver_that_joins_loses_and_repeats_nothing(data):
+    first = data.draw(st.integers(0, 100))
+    numbers = data.draw(st.permutations(range(first, first + 12)))
+    ordering = Ordering(joining=True)
+    got = [work for number in numbers for work in ordering.accept(b"s", number, number)]
+    got += ordering.skip()
+    assert sorted(got) == sorted(numbers)

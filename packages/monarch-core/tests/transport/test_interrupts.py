@@ -121,33 +121,33 @@ def test_interrupts_at_any_moment_of_sending_lose_no_message_that_was_sent(scrip
     done = script(
         ACTOR
         + """
-stop = threading.Event()
+sending, interrupted = threading.Event(), 0
 
 def interrupt():
-    while not stop.wait(0.003):
+    for _ in range(100):
+        sending.wait()
+        time.sleep(0.002)
+        sending.clear()
         signal.pthread_kill(main, signal.SIGINT)
 
-def whatever_comes(action):
-    while True:
-        try:
-            return action()
-        except KeyboardInterrupt:
-            pass
-
-sent, interrupted = [], 0
-interrupter = threading.Thread(target=interrupt)
-interrupter.start()
-for number in range(20_000):
-    try:
+def send():
+    sending.set()
+    for number in numbers:  # goes on where it was interrupted
         log.note.broadcast(number)
         sent.append(number)
+        if not interrupter.is_alive():
+            break
+
+sent, numbers = [], iter(range(1_000_000))
+interrupter = threading.Thread(target=interrupt)
+interrupter.start()
+while interrupter.is_alive():
+    try:
+        send()
     except KeyboardInterrupt:
         interrupted += 1
-    if interrupted >= 100:
-        break
-whatever_comes(stop.set)
-whatever_comes(interrupter.join)
-got = whatever_comes(lambda: log.take.call_one().get(timeout=15))
+interrupter.join()
+got = log.take.call_one().get(timeout=15)
 print(got == sorted(got), set(sent) <= set(got), interrupted > 0)
 """
     )

@@ -1,4 +1,4 @@
-"""Connections over pairs of sockets: order, frames of any size, shared memory, and broken peers."""
+"""Connections over pairs of sockets: frames over small sockets, shared memory, and broken peers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gc
 import os
 import select
 import socket
-import threading
 import time
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from monarch._transport.segments import SegmentPool
 from monarch._transport.stream import StreamConnection
-from monarch.wire.codec import HEADER, UPKEEP, Batch, Envelope, Hello, Message, Segment, encode_batch
+from monarch.wire.codec import HEADER, UPKEEP, Batch, Envelope, Message, Segment, encode_batch
 
 LARGE = 256 << 10
 
@@ -66,16 +65,6 @@ def pair():
     pair.close()
 
 
-def test_messages_arrive_in_the_order_of_sending(pair):
-    for number in range(100):
-        pair.send(b"%d" % number)
-    assert [body for body, _ in pair.receive(100)] == [b"%d" % number for number in range(100)]
-
-
-def test_there_is_nothing_before_something_was_sent(pair):
-    assert list(pair.far.receive()) == []
-
-
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 300_000), max_size=8), st.booleans())
 def test_messages_of_any_size_arrive_over_a_small_socket(sizes, hold):
@@ -86,47 +75,6 @@ def test_messages_of_any_size_arrive_over_a_small_socket(sizes, hold):
     pair.near.flush()
     assert [body for body, _ in pair.receive(len(bodies))] == bodies
     pair.close()
-
-
-def test_a_held_message_goes_with_the_next_flush(pair):
-    pair.send(b"held", hold=True)
-    assert list(pair.far.receive()) == []
-    pair.near.flush()
-    assert pair.receive(1) == [(b"held", ())]
-
-
-def test_what_the_peer_does_not_take_is_backlog_and_is_announced(pair):
-    said: list[bool] = []
-    pair.near.on_backlog = said.append
-    for _ in range(100):
-        pair.send(bytes(LARGE))
-    assert said[-1] is True
-    assert pair.near.backlog() > 10 * LARGE
-    assert len(pair.receive(100)) == 100
-    assert said[-1] is False
-    assert pair.near.backlog() == 0
-
-
-def test_many_threads_send_whole_messages_each_in_its_order(pair):
-    def send(thread: int) -> None:
-        for number in range(200):
-            pair.send(b"%d %d" % (thread, number))
-
-    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    received = [tuple(map(int, body.split())) for body, _ in pair.receive(800)]
-    for thread in threads:
-        thread.join()
-    for who in range(4):
-        assert [number for thread, number in received if thread == who] == [*range(200)]
-
-
-def test_a_greeting_goes_ahead_of_everything(pair):
-    pair.near.greet(Hello(address="ipc:///here"))
-    pair.send(b"first")
-    assert pair.receive(1) == [(b"first", ())]
-    assert pair.far.peer_hello.address == "ipc:///here"
 
 
 # ---- buffers
@@ -143,25 +91,16 @@ def test_a_buffer_arrives_in_shared_memory_and_its_segment_comes_back(pair):
         assert len(pair.pool._free[LARGE]) == 1
 
 
-def test_a_segment_in_use_is_not_used_again(pair):
-    pair.send(b"", [[b"a" * LARGE]])
-    ((_, (kept,)),) = pair.receive(1)
-    pair.send(b"", [[b"b" * LARGE]])
-    ((_, (other,)),) = pair.receive(1)
-    assert (kept[0], other[0]) == (ord("a"), ord("b"))
-
-
-def test_messages_with_and_without_buffers_keep_their_order(pair):
-    for number in range(50):
-        pair.send(b"%d" % number, [[bytes(LARGE)]] if number % 3 == 0 else ())
-    assert [body for body, _ in pair.receive(50)] == [b"%d" % number for number in range(50)]
-
-
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
-def test_any_number_of_buffers_goes_in_one_message(pair, count):
-    pair.send(b"all", [[bytes([number]) * LARGE] for number in range(count)])
-    ((_, views),) = pair.receive(1)
-    assert [view[-1] for view in views] == [*range(count)]
+def test_word_that_another_connection_collected_is_still_owed(pair):
+    pair.send(b"", [[bytes(LARGE)]])
+    pair.receive(1)
+    gc.collect()
+    other = Pair()
+    other.send(b"collects what died")
+    assert pair.far.put_off
+    pair.far.flush()
+    assert not pair.far.put_off
+    other.close()
 
 
 def test_many_messages_with_buffers_go_at_once(pair):
@@ -192,49 +131,12 @@ def test_receivers_of_a_shared_message_do_not_see_each_other():
 # ---- ends
 
 
-def test_a_closed_peer_is_the_end_of_file_after_what_it_sent(pair):
-    pair.send(b"last")
-    pair.near.close()
-    assert pair.receive(1) == [(b"last", ())]
-    with pytest.raises(EOFError):
-        pair.far.receive()
-
-
-def test_a_closed_connection_refuses_to_send(pair):
-    pair.near.close()
-    pair.near.close()
-    with pytest.raises(ConnectionError, match="closed"):
-        pair.send(b"late")
-
-
-def test_a_peer_that_went_away_is_found_when_reading(pair):
-    pair.far.close()
-    for _ in range(2):
-        try:
-            pair.send(b"lost")
-        except ConnectionError:
-            pass
-    with pytest.raises(EOFError):
-        pair.near.receive()
-
-
 def test_closing_takes_back_what_was_lent_but_not_for_use_by_others(pair):
     pair.send(b"", [[bytes(LARGE)]])
     ((_, (view,)),) = pair.receive(1)
     pair.near.close()
     assert (pair.pool._used, pair.pool._free[LARGE]) == ({}, [])
     assert view[0] == 0
-
-
-def test_no_descriptor_is_left_after_closing():
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
-    pair = Pair()
-    pair.send(b"", [[bytes(LARGE)], [bytes(LARGE)]])
-    pair.receive(1)
-    gc.collect()
-    pair.close()
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 # ---- peers that do not speak our language

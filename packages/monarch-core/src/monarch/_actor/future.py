@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from monarch._runtime import here
+from monarch._runtime import client, here
 from monarch._runtime.context import current
 from monarch._runtime.promise import Promise
 from monarch.errors import DeadlockError, MeshClosed
@@ -144,6 +145,8 @@ def _wait(promise: Promise, timeout: float | None) -> None:
     cell = None if context is None else context.actor_instance._cell
     if cell is None:
         done = promise.wait(process.reactor, timeout)
+        if client.program_ends and threading.current_thread() is not threading.main_thread():
+            raise SystemExit  # this thread ends with the program, which is no error of anybody
     else:
         _refuse_deadlock(promise, awaiting=False)
         with cell.waiting():

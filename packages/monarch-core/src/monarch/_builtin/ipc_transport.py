@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 
 from monarch.__about__ import __version__
+from monarch._transport.credentials import user_of_peer
 from monarch._transport.segments import SegmentPool
 from monarch._transport.stream import StreamConnection
 from monarch.errors import TransportError
@@ -21,7 +21,6 @@ MONARCH_API = (1, 0)
 
 _BACKLOG = 4096
 _GREATEST_PATH = 107
-_CREDENTIALS = struct.Struct("3i")
 _BUFFER = 1 << 20
 
 # One pool for all connections of the process: a cast is copied once, however many receive it.
@@ -44,11 +43,6 @@ def _connected(sock: socket.socket) -> StreamConnection:
     return StreamConnection(sock, _pool)
 
 
-def _user_of_peer(sock: socket.socket) -> int:
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(raw)[1])
-
-
 class IpcListener:
     """A bound Unix socket."""
 
@@ -66,7 +60,7 @@ class IpcListener:
             sock, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):
             return None
-        if _user_of_peer(sock) != os.geteuid():
+        if user_of_peer(sock) != os.geteuid():
             sock.close()
             return None
         return _connected(sock)
@@ -122,7 +116,7 @@ class IpcTransport:
         except OSError as error:
             sock.close()
             raise TransportError(f"nobody listens at {address}: {error}") from error
-        if _user_of_peer(sock) != os.geteuid():
+        if user_of_peer(sock) != os.geteuid():
             sock.close()
             raise TransportError(f"the listener at {address} belongs to another user")
         return _connected(sock)

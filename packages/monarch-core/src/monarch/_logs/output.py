@@ -193,12 +193,9 @@ class Output:
         request = {"do": "attach", "key": key, "mesh": mesh[:_LONGEST_NAME], "rank": rank, "pid": pid}
         self._send({**request, **asdict(options)}, pipes.read)
 
-    def set_options(self, keys: Sequence[str], shown: bool, window: float | None) -> None:
-        """Say whether the client sees what processes write, and in how many seconds it is folded."""
-        for key in keys:
-            self._send(
-                {"do": "options", "key": key, "shown": shown, "window": WINDOW if window is None else window}
-            )
+    def set_options(self, key: str, options: OutputOptions) -> None:
+        """Change what becomes of the output of a process from now on."""
+        self._send({"do": "options", "key": key, **asdict(options)})
 
     def ended(self, key: str) -> str:
         """Return the last lines that a process, which has ended, wrote to its standard error."""

@@ -66,7 +66,7 @@ def stop_processes(processes: Mapping[str, str], reason: str) -> Future[None]:
     return _ask_each(processes, "stop_processes", reason)
 
 
-def set_output(processes: Mapping[str, str], shown: bool, window: float | None) -> Future[None]:
+def set_output(processes: Mapping[str, str], shown: bool, window: float) -> Future[None]:
     """Say what is shown of what processes write, given the agent of each."""
     return _ask_each(processes, "set_output", shown, window)
 

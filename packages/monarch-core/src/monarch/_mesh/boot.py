@@ -25,6 +25,7 @@ class Boot:
     parcel: int
     pipes: Sequence[int]
     """The inodes of standard output and error."""
+    incarnation: int = 0
 
     def to_env(self) -> dict[str, str]:
         """Return the environment variable that carries it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 from typing import Any, TypeVar
 
 from monarch._actor import Actor, Future, endpoint, future_of
@@ -9,12 +11,16 @@ from monarch._mesh.actor_mesh import ActorMesh
 from monarch._mesh.identities import REGISTRY
 from monarch._mesh.proc_mesh import this_proc
 from monarch._runtime import here, sending, supervision
-from monarch._runtime.pickling import dumps_call
+from monarch._runtime.pickling import Pickled, dumps_call
+from monarch._runtime.promise import Promise
 from monarch._runtime.sending import Target
 from monarch._runtime.supervision import MeshFailure
+from monarch.errors import CallError
 from monarch.shape import Shape
 
 A = TypeVar("A", bound=Actor)
+
+_SOURCE_SECONDS = 2.0
 
 
 class Registry(Actor):
@@ -27,6 +33,11 @@ class Registry(Actor):
         """Hand failures to the root: a controller belongs to the program, not to who asked first."""
         supervision.at_root(failure)
         return True
+
+    @endpoint
+    def source(self, file: str) -> list[str]:
+        """Return the lines of a source file, which may exist in this process only: the cell of a notebook."""
+        return linecache.getlines(file)
 
     @endpoint
     def get_or_spawn(self, name: str, cls: type[Actor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -45,7 +56,22 @@ def get_or_spawn_controller(name: str, Class: type[A], *args: Any, **kwargs: Any
     from monarch._mesh import services
 
     services.start()
-    process = here.get()
-    target = Target(REGISTRY, "controllers", Shape.unity(), (process.root,))
     content = dumps_call((name, Class, args, kwargs), {}, f"the class or an argument of {Class.__name__}()")
-    return future_of(sending.call_one(process, target, "get_or_spawn", content))
+    return future_of(_ask("get_or_spawn", content))
+
+
+def source_of(file: str) -> list[str]:
+    """Return the lines of a source file as the client has them; none if it does not say so soon."""
+    promise = _ask("source", dumps_call((file,), {}, "the name of a file"))
+    with contextlib.suppress(CallError):
+        if promise.wait(here.get().reactor, _SOURCE_SECONDS):
+            lines: list[str] = promise.result()
+            return lines
+    return []
+
+
+def _ask(endpoint: str, content: Pickled) -> Promise:
+    process = here.get()
+    return sending.call_one(
+        process, Target(REGISTRY, "controllers", Shape.unity(), (process.root,)), endpoint, content
+    )

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from monarch._runtime import here
 from monarch._runtime.client import folder_of, new_address
 from monarch._runtime.process import Process as Runtime
 from monarch._runtime.promise import Promise
+from monarch._runtime.restart import Budget, Restart
 from monarch._runtime.sending import ask_processes
 from monarch._runtime.supervision import MeshFailure
 from monarch._transport.reactor import Waiter
@@ -37,6 +38,7 @@ _OUTPUT_SECONDS = 1.0  # without any progress, when the client ends and shows th
 class SpawnRequest:
     """Processes to start on one host: for each its rank in the mesh, its command and its binding."""
 
+    mesh: bytes
     mesh_name: str
     extent: Extent
     ranks: Sequence[int]
@@ -45,23 +47,30 @@ class SpawnRequest:
     parcel: bytes
     owner_process: str
     owner: bytes
+    restart: Restart
     output: OutputOptions
 
 
 @dataclass
 class _Running:
-    """A process of this host, from the binding of its socket to its end."""
+    """A process of this host, from the binding of its socket to its end, over all restarts."""
 
     address: str
     listener: Listener
-    mesh_name: str
+    request: SpawnRequest
     rank: int
-    coordinates: Mapping[str, int]
-    owner_process: str
-    owner: bytes
+    command: BootstrapCommand
+    binding: Mapping[str, str]
+    budget: Budget
+    output: OutputOptions
     process: Process | None = None
+    incarnation: int = 0
     first_word: Promise | None = None
     stopping: str | None = None
+    waiting: bool = False
+    """It has ended and is to be started again."""
+    recycling: bool = False
+    """It ends since another process of its mesh failed, and comes back."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -77,56 +86,57 @@ class HostAgent(Actor):
         self._lifeline, held = os.pipe()
         self._runtime.private_descriptors += (self._lifeline, held)
         self._runtime.network.on_refused = self._kill_refused
+        self._runtime.on_lost = self._end_orphans
         self._ending = False
         self._output = Output(self._runtime.private_descriptors)
 
     @endpoint(explicit_response_port=True)
     def spawn(self, port: Port, request: SpawnRequest) -> None:
         """Answer with the addresses of the new processes, which take messages at once; then start them."""
+        budget = Budget(request.restart)
         try:
-            started = [self._bind(request, rank) for rank in request.ranks]
+            started = [
+                self._bind(request, *each, budget)
+                for each in zip(request.ranks, request.commands, request.bindings)
+            ]
         except MonarchError as error:
             port.exception(error)
             return
         port.send([running.address for running in started])
-        for running, command, binding in zip(started, request.commands, request.bindings):
-            self._launch(running, command, binding, request)
+        for running in started:
+            self._launch(running)
 
-    def _bind(self, request: SpawnRequest, rank: int) -> _Running:
+    def _bind(
+        self,
+        request: SpawnRequest,
+        rank: int,
+        command: BootstrapCommand,
+        binding: Mapping[str, str],
+        budget: Budget,
+    ) -> _Running:
         address = new_address(folder_of(self._runtime.address), "proc")
-        listener = transport_for(address.partition(":")[0]).listen(address)
-        coordinates = request.extent.point_of_rank(rank)
-        running = _Running(
-            address,
-            listener,
-            request.mesh_name,
-            rank,
-            dict(coordinates),
-            request.owner_process,
-            request.owner,
-        )
+        running = _Running(address, _listen(address), request, rank, command, binding, budget, request.output)
         with self._lock:
             self._running[address] = running
         self._runtime.fates.introduce((address,), self._runtime.address)
         return running
 
-    def _launch(
-        self,
-        running: _Running,
-        command: BootstrapCommand,
-        binding: Mapping[str, str],
-        request: SpawnRequest,
-    ) -> None:
+    def _launch(self, running: _Running) -> None:
         descriptor = os.memfd_create("monarch-parcel", os.MFD_CLOEXEC)
         try:
-            os.write(descriptor, request.parcel)
+            os.write(descriptor, running.request.parcel)
             if self._ending or running.stopping is not None:
                 raise SpawnError("it was stopped before it started")
             with self._output.pipes() as pipes:
-                process = self._launcher.start(self._spec(running, command, binding, descriptor, pipes))
+                process = self._launcher.start(self._spec(running, descriptor, pipes))
                 running.process = process
                 self._output.attach(
-                    running.address, running.mesh_name, running.rank, process.pid, pipes, request.output
+                    running.address,
+                    running.request.mesh_name,
+                    running.rank,
+                    process.pid,
+                    pipes,
+                    running.output,
                 )
         except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
@@ -135,19 +145,12 @@ class HostAgent(Actor):
         finally:
             os.close(descriptor)
         running.listener.release()
-        self._runtime.reactor.watch(running.process.fileno(), lambda events: self._on_exit(running))
+        self._watch(running, running.process)
         running.first_word = ask_processes(self._runtime, (running.address,), Envelope(kind=STATUS), len)
         self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
 
-    def _spec(
-        self,
-        running: _Running,
-        command: BootstrapCommand,
-        binding: Mapping[str, str],
-        parcel: int,
-        pipes: Pipes,
-    ) -> LaunchSpec:
-        listener = running.listener.fileno()
+    def _spec(self, running: _Running, parcel: int, pipes: Pipes) -> LaunchSpec:
+        listener, command = running.listener.fileno(), running.command
         boot = Boot(
             running.address,
             self._runtime.root,
@@ -156,8 +159,9 @@ class HostAgent(Actor):
             self._lifeline,
             parcel,
             pipes.inodes,
+            running.incarnation,
         )
-        bound = resolve_binding(binding)
+        bound = resolve_binding(running.binding)
         return LaunchSpec(
             argv=[command.arg0 or command.program, *command.args],
             executable=command.program,
@@ -175,12 +179,12 @@ class HostAgent(Actor):
             return
         seconds = config.get("proc_start_timeout")
         error = ProcessDied(
-            f"process of mesh {running.mesh_name!r} rank {running.rank} (pid {running.process.pid}) "
+            f"process of mesh {running.request.mesh_name!r} rank {running.rank} (pid {running.process.pid}) "
             f"did not say a word in {seconds} s (proc_start_timeout); "
             "does its bootstrap command keep descriptors and environment?",
             pid=running.process.pid,
         )
-        self._runtime.fates.declare(running.address, error)
+        self._runtime.fates.declare(running.address, error, running.incarnation)
         running.process.kill()
 
     def _kill_refused(self, address: str) -> None:
@@ -190,49 +194,61 @@ class HostAgent(Actor):
 
     # ---- ends
 
-    def _on_exit(self, running: _Running) -> None:
-        assert running.process is not None
-        descriptor = running.process.fileno()
-        ended = running.process.exit()
-        if ended is not None:
-            self._runtime.reactor.forget(descriptor)
-            running.listener.close()
-            self._ended(running, ended, str(ended))
+    def _watch(self, running: _Running, process: Process) -> None:
+        self._runtime.reactor.watch(process.fileno(), lambda events: self._on_exit(running, process))
+
+    def _on_exit(self, running: _Running, process: Process) -> None:
+        # Not watched any more before its descriptor is closed, whose number another thread may get at once.
+        self._runtime.reactor.forget(process.fileno())
+        ended = process.exit()
+        if ended is None:
+            self._watch(running, process)
+            return
+        running.listener.close()
+        self._ended(running, ended, str(ended))
 
     def _ended(self, running: _Running, ended: Exit, how: str) -> None:
-        with self._lock:
-            self._running.pop(running.address, None)
-        what = f"process of mesh {running.mesh_name!r} rank {running.rank}"
+        what = f"process of mesh {running.request.mesh_name!r} rank {running.rank}"
         if ended.pid is not None:
             what += f" (pid {ended.pid})"
-        facts: dict[str, Any] = {"mesh": running.mesh_name, "rank": running.rank}
+        facts: dict[str, Any] = {"mesh": running.request.mesh_name, "rank": running.rank}
         stderr = self._last_words(running)
+        recycled, delay = running.recycling, self._delay(running)
         error: SupervisionError
         if running.stopping is not None:
             error = MeshClosed(f"{what} is stopped: {running.stopping}", **facts)
         else:
             error = ProcessDied(
-                f"{what} {how}",
+                f"{what} {how}" if delay is None else f"{what} {how} and is restarted",
                 exit_code=ended.exit_code,
                 signal=ended.signal,
                 pid=ended.pid,
                 stderr=stderr,
+                restarting=delay is not None,
+                incarnation=running.incarnation,
                 **facts,
             )
-        self._runtime.fates.declare(running.address, error)
-        if running.stopping is None and not self._ending:
-            self._runtime.report(
-                running.owner_process, running.owner, self._failure(running, ended, how, stderr)
-            )
-        for tell in running.on_end:
-            tell()
+        incarnation = running.incarnation
+        if delay is not None:
+            self._restart(running, delay)
+        else:
+            with self._lock:
+                self._running.pop(running.address, None)
+        self._runtime.fates.declare(running.address, error, incarnation)
+        if running.stopping is None and not self._ending and not recycled:
+            request, failure = running.request, self._failure(running, ended, how, delay is not None, stderr)
+            self._runtime.report(request.owner_process, request.owner, request.mesh, failure)
+        if delay is None:
+            for tell in running.on_end:
+                tell()
 
     @staticmethod
-    def _failure(running: _Running, ended: Exit, how: str, stderr: str) -> MeshFailure:
+    def _failure(running: _Running, ended: Exit, how: str, restarting: bool, stderr: str) -> MeshFailure:
+        request = running.request
         return MeshFailure(
-            mesh_name=running.mesh_name,
+            mesh_name=request.mesh_name,
             rank=running.rank,
-            coordinates=running.coordinates,
+            coordinates=dict(request.extent.point_of_rank(running.rank)),
             class_name="process",
             cause=f"the process {how}",
             exit_code=ended.exit_code,
@@ -240,6 +256,7 @@ class HostAgent(Actor):
             pid=ended.pid,
             process=running.address,
             stderr=stderr,
+            restarting=restarting,
         )
 
     # ---- output
@@ -251,9 +268,68 @@ class HostAgent(Actor):
         return ""
 
     @endpoint
-    def set_output(self, addresses: Sequence[str], shown: bool, window: float | None) -> None:
+    def set_output(self, addresses: Sequence[str], shown: bool, window: float) -> None:
         """Say whether the client sees what processes write, and in how many seconds it is folded."""
-        self._output.set_options(addresses, shown, window)
+        for running in [self._running[address] for address in addresses if address in self._running]:
+            running.output = replace(running.output, shown=shown, window=window)
+            self._output.set_options(running.address, running.output)
+
+    # ---- restarts
+
+    def _delay(self, running: _Running) -> float | None:
+        """Return how long to wait before a process that ended is started again; None if it is not."""
+        if running.stopping is not None or self._ending:
+            return None
+        if running.recycling:
+            running.recycling = False
+            return running.budget.policy.backoff
+        delay = running.budget.spend(running.rank)
+        if delay is not None and running.budget.policy.scope == "mesh":
+            self._recycle_others(running)
+        return delay
+
+    def _restart(self, running: _Running, delay: float) -> None:
+        """Take messages again at the same address, and start the next process there after `delay` seconds."""
+        running.incarnation += 1
+        running.process = running.first_word = None
+        running.listener = _listen(running.address)
+        running.waiting = True
+        self._runtime.later(delay, partial(self._launch_again, running))
+
+    def _launch_again(self, running: _Running) -> None:
+        if self._waits_no_more(running):
+            self._launch(running)
+
+    def _waits_no_more(self, running: _Running) -> bool:
+        """Take a process out of its back-off; False if somebody else did."""
+        with self._lock:
+            waited, running.waiting = running.waiting, False
+        return waited
+
+    def _recycle_others(self, failed: _Running) -> None:
+        """End the other processes of a mesh; actors clean up, and what does not end in time is killed."""
+        with self._lock:
+            others = [
+                each
+                for each in self._running.values()
+                if each.request.mesh == failed.request.mesh and each is not failed
+            ]
+        others = [each for each in others if each.process is not None and not each.recycling]
+        for each in others:
+            each.recycling = True
+            self._runtime.peer(each.address).post(Envelope(kind=SHUTDOWN))
+        ends = [(each, each.incarnation) for each in others]
+
+        def kill_late() -> None:
+            self._kill([each for each, incarnation in ends if each.incarnation == incarnation])
+
+        self._runtime.later(config.get("cleanup_timeout"), kill_late)
+
+    def _end_orphans(self, owner_process: str) -> None:
+        """The process that owns meshes of processes is gone: nobody else ends them."""
+        with self._lock:
+            orphans = [each for each in self._running.values() if each.request.owner_process == owner_process]
+        self._end(orphans, "the process of its owner is gone")
 
     # ---- stopping
 
@@ -275,12 +351,20 @@ class HostAgent(Actor):
 
         for running in chosen:
             running.on_end.append(partial(ended, running.address))
+        self._end(chosen, reason)
+
+    def _end(self, chosen: Sequence[_Running], reason: str) -> None:
+        for running in chosen:
             self._ask_to_end(running, reason)
         self._runtime.later(config.get("process_exit_timeout"), lambda: self._kill(chosen))
 
     def _ask_to_end(self, running: _Running, reason: str) -> None:
         running.stopping = running.stopping or reason
-        self._runtime.peer(running.address).post(Envelope(kind=SHUTDOWN))
+        if self._waits_no_more(running):
+            running.listener.close()
+            self._ended(running, Exit(None), "is gone")
+        else:
+            self._runtime.peer(running.address).post(Envelope(kind=SHUTDOWN))
 
     def _kill(self, chosen: Sequence[_Running]) -> None:
         for running in chosen:
@@ -308,3 +392,7 @@ class HostAgent(Actor):
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
         self._output.close(_OUTPUT_SECONDS)
         self._launcher.close()
+
+
+def _listen(address: str) -> Listener:
+    return transport_for(address.partition(":")[0]).listen(address)

@@ -20,7 +20,10 @@ from monarch._mesh.command import BootstrapCommand, checked_bindings, default_bo
 from monarch._mesh.host_agent import SpawnRequest
 from monarch._mesh.proc_mesh import ProcMesh
 from monarch._runtime import here, sending
+from monarch._runtime.children import Child
+from monarch._runtime.ids import new_id
 from monarch._runtime.pickling import dumps
+from monarch._runtime.restart import NEVER, Restart, Scope
 from monarch._runtime.spec import READY
 from monarch.errors import MeshClosed, ShapeError, WrongArgument
 from monarch.shape import Extent, NDSlice, Point, Shape, ShapedMesh
@@ -56,6 +59,7 @@ class HostMesh(ShapedMesh):
         name: str | None = None,
         proc_bind: Sequence[Mapping[str, str]] | None = None,
         bootstrap_command: Command | None = None,
+        restart: Scope | Restart = NEVER,
     ) -> ProcMesh:
         """Start processes on every host and return their mesh, without waiting for them to run.
 
@@ -67,6 +71,9 @@ class HostMesh(ShapedMesh):
             proc_bind: for each process of a host, a dict with `cpus` or `physcpubind` (processors),
                 `cpunodebind` or `membind` (NUMA nodes), as text such as "0-3,8".
             bootstrap_command: what to start, or a function of the process's point in the mesh.
+            restart: what happens when a process ends by itself: "never", "rank" (it is started again),
+                "mesh" (all are), or a `Restart`. The actors that were spawned on it are created again
+                with the same arguments, and references keep working.
 
         Raises:
             WrongArgument: for an argument of the wrong type (also `TypeError`).
@@ -84,7 +91,8 @@ class HostMesh(ShapedMesh):
         each = math.prod(inner.values())
         bindings = checked_bindings(proc_bind, each)
         services.start()
-        process, label = here.get(), name or "procs"
+        policy = Restart.of(restart)
+        process, label, uid = here.get(), name or "procs", new_id()
         owner = sending.sender(process)
         parcel, output = _parcel(bootstrap), OutputOptions.configured()
         requests = []
@@ -93,6 +101,7 @@ class HostMesh(ShapedMesh):
             commands = [self._command_for(bootstrap_command, extent, rank) for rank in ranks]
             requests.append(
                 SpawnRequest(
+                    uid,
                     label,
                     extent,
                     list(ranks),
@@ -101,6 +110,7 @@ class HostMesh(ShapedMesh):
                     parcel,
                     process.address,
                     owner._uid,
+                    policy,
                     output,
                 )
             )
@@ -110,7 +120,21 @@ class HostMesh(ShapedMesh):
         owners = [host for host in hosts for _ in range(each)]
         introduce(processes, owners)
         shape = Shape(extent.labels, NDSlice.new_row_major(extent.sizes))
-        return ProcMesh(label, shape, tuple(processes), tuple(owners))
+        mesh = ProcMesh(label, shape, tuple(processes), tuple(owners), restarted=policy.scope != "never")
+        process.children.adopt(
+            Child(
+                uid=uid,
+                name=label,
+                class_name="process",
+                owner=owner._uid,
+                shape=shape,
+                processes=processes,
+                mesh=mesh,
+                stop=mesh.stop,
+                of_processes=True,
+            )
+        )
+        return mesh
 
     def _command_for(self, given: Command | None, extent: Extent, rank: int) -> BootstrapCommand:
         if callable(given):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from monarch._actor import Actor, endpoint, returns_future
 from monarch._logs import records
+from monarch._logs.output import WINDOW
 from monarch._mesh import agents
 from monarch.errors import ConfigError
 
@@ -44,7 +45,7 @@ async def apply(
     level: int,
 ) -> None:
     """Tell the agents, and set the level in each process; `processes` have their agents as values."""
-    told = agents.set_output(processes, shown, window)
+    told = agents.set_output(processes, shown, WINDOW if window is None else window)
     levels = spawn("log level", LogLevel)
     await levels.set.call(level)
     await levels.stop("the level is set")  # type: ignore[attr-defined]  # it is a mesh of them

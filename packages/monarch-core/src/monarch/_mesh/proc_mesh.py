@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import pickle
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -13,8 +14,11 @@ from monarch._actor import Actor, Future, checker, future_of
 from monarch._mesh import agents, log_options
 from monarch._mesh.actor_mesh import ActorMesh, endpoint_names, introduce
 from monarch._runtime import here, sending
+from monarch._runtime.children import Child
 from monarch._runtime.ids import new_id
-from monarch._runtime.pickling import dumps
+from monarch._runtime.pickling import Pickled, dumps
+from monarch._runtime.process import Process
+from monarch._runtime.restart import NEVER, Restart
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import SpawnHeader, spec_of
 from monarch.errors import MeshClosed, NotAnActor
@@ -42,19 +46,28 @@ class ProcMesh(ShapedMesh):
         processes: Sequence[str],
         agents: Sequence[str],
         closed: list[str] | None = None,
+        *,
+        restarted: bool = False,
     ) -> None:
         self._name, self._shape = name, shape
         self._processes, self._agents = processes, agents
+        self._restarted = restarted  # its processes are, when they end: they need their actors again
         # Shared with all slices of this mesh in this process: the reason, once it has been stopped.
         self._closed: list[str] = [] if closed is None else closed
 
     def _new_with_shape(self, shape: Shape) -> ProcMesh:
-        return ProcMesh(self._name, shape, self._processes, self._agents, self._closed)
+        return ProcMesh(
+            self._name, shape, self._processes, self._agents, self._closed, restarted=self._restarted
+        )
 
     def spawn(self, name: str, Class: type[A], *args: Any, **kwargs: Any) -> A:
         """Spawn one actor in each process and return their mesh at once, typed as the class.
 
         The constructor runs before any message. One that raises is a failure of the mesh.
+
+        The keyword `restart` says what happens when an actor fails: "never", which is the default,
+        "rank", "mesh", or a `Restart`. The constructor runs again with the same arguments, and
+        references keep working. A constructor that has a parameter of this name gets it instead.
 
         Args:
             name: for people; it need not be unique.
@@ -65,6 +78,7 @@ class ProcMesh(ShapedMesh):
             NotAnActor: if `Class` is no actor class, or an endpoint has the name of something
                 that every mesh has, such as `stop` or `slice` (also `ValueError`).
             TypeError: if the arguments do not fit the constructor.
+            WrongArgument: if `restart` is no policy (also `TypeError`).
             MeshClosed: if the mesh has been stopped.
         """
         if self._closed:
@@ -72,24 +86,46 @@ class ProcMesh(ShapedMesh):
                 f"cannot spawn {name!r}: process mesh {self._name!r} is stopped: {self._closed[0]}"
             )
         _check_class(Class)
+        policy = NEVER
+        if "restart" not in inspect.signature(Class.__init__).parameters:
+            policy = Restart.of(kwargs.pop("restart", NEVER))
         checker(Class.__init__, 1)(*args, **kwargs)
         processes, agents = self._members()
         extent = self.extent
         shape = Shape(extent.labels, NDSlice.new_row_major(extent.sizes))
         content = dumps((Class, args, kwargs, self), f"the class or an argument of {Class.__name__}()")
         process = here.get()
-        uid = new_id()
-        header = self._header(name, Class, shape, processes)
-        target = Target(uid, name, shape, processes)
-        sending.cast(process, target, SPAWN, "", content, header=pickle.dumps(header))
-        return ActorMesh(Class, uid, name, shape, processes, agents)  # type: ignore[return-value]
+        header = self._header(name, Class, shape, processes, policy)
+        target = Target(new_id(), name, shape, processes)
+        mesh: Any = ActorMesh(Class, target.uid, name, shape, processes, agents)
+        recreate = None
+        if self._restarted:
+            content = content.kept()
+            recreate = partial(_create, process, target, content, header)
+        process.children.adopt(
+            Child(
+                uid=target.uid,
+                name=name,
+                class_name=Class.__name__,
+                owner=header.owner,
+                shape=shape,
+                processes=processes,
+                mesh=mesh,
+                stop=mesh.stop,
+                recreate=recreate,
+            )
+        )
+        _create(process, target, content, header)
+        return mesh  # type: ignore[no-any-return]
 
     def _members(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         ranks = list(self._ndslice)
         return tuple(self._processes[rank] for rank in ranks), tuple(self._agents[rank] for rank in ranks)
 
     @staticmethod
-    def _header(name: str, cls: type, shape: Shape, processes: tuple[str, ...]) -> SpawnHeader:
+    def _header(
+        name: str, cls: type, shape: Shape, processes: tuple[str, ...], restart: Restart
+    ) -> SpawnHeader:
         process = here.get()
         owner = sending.sender(process)
         specs = [spec for endpoint in endpoint_names(cls) if (spec := spec_of(cls, endpoint))]
@@ -104,6 +140,7 @@ class ProcMesh(ShapedMesh):
             owner_rank=owner.rank.rank,
             on_loop=bool(specs) and all(spec.is_async for spec in specs),
             has_async=any(spec.is_async for spec in specs),
+            restart=restart,
         )
 
     @cached_property
@@ -174,15 +211,25 @@ class ProcMesh(ShapedMesh):
         await self.stop()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (self._name, self._shape, tuple(self._processes), tuple(self._agents))
+        processes, agents = tuple(self._processes), tuple(self._agents)
+        return _received, (self._name, self._shape, processes, agents, self._restarted)
 
     def __repr__(self) -> str:
         return f"<ProcMesh {self._name!r} {self.extent}>"
 
 
-def _received(name: str, shape: Shape, processes: tuple[str, ...], agents: tuple[str, ...]) -> ProcMesh:
+def _received(
+    name: str, shape: Shape, processes: tuple[str, ...], agents: tuple[str, ...], restarted: bool
+) -> ProcMesh:
     introduce(processes, agents)
-    return ProcMesh(name, shape, processes, agents)
+    return ProcMesh(name, shape, processes, agents, restarted=restarted)
+
+
+def _create(
+    process: Process, target: Target, content: Pickled, header: SpawnHeader, position: int = sending.ALL
+) -> None:
+    """Send the class and the arguments of an actor to all of its processes, or to one."""
+    sending.cast(process, target, SPAWN, "", content, position, header=pickle.dumps(header))
 
 
 def _check_class(cls: Any) -> None:

@@ -15,8 +15,10 @@ import threading
 import traceback
 
 from monarch import config
+from monarch._debug import hook
 from monarch._logs import records, streams
 from monarch._mesh.boot import Boot, Parcel, SetUp
+from monarch._mesh.controller import source_of
 from monarch._runtime import here
 from monarch._runtime.client import instance_of
 from monarch._runtime.pickling import loads
@@ -33,6 +35,7 @@ def main() -> None:
         transport_for(boot.address.partition(":")[0]).adopt(boot.address, boot.listener),
         root=boot.root,
         agent=boot.agent,
+        incarnation=boot.incarnation,
     )
     process.client = instance_of(process, "proc")
     process.fates.introduce((boot.root,), boot.root)
@@ -41,6 +44,7 @@ def main() -> None:
     here.put(process)
     streams.install(process, boot.pipes)
     records.install()
+    hook.install(source_of)
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
     for stream in (sys.stdout, sys.stderr):
@@ -80,6 +84,7 @@ def _shut_down(process: Process) -> None:
     process.ending = True
     empty = threading.Event()
     process.on_empty = empty.set
+    hook.end_all()
     for cell in reversed(process.cells()):
         cell.stop_soon("its process was stopped")
     if process.cells():

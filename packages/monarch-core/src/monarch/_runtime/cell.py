@@ -7,13 +7,13 @@ synchronous and asynchronous endpoints. Who runs them is decided in `lanes`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,19 +24,22 @@ from monarch._runtime.lanes import LoopLane, ThreadLane
 from monarch._runtime.ordering import Ordering, number_for
 from monarch._runtime.pickling import loads
 from monarch._runtime.port import Port, as_actor_error
+from monarch._runtime.restart import Budget
 from monarch._runtime.spec import READY, ActorStatus, EndpointSpec, SpawnHeader, spec_of
 from monarch._runtime.supervision import MeshFailure
 from monarch._runtime.work import Work
 from monarch.errors import ActorDied, MeshClosed, SupervisionError
 from monarch.shape import Point
-from monarch.wire.codec import MESSAGE, STOP, decode_view
+from monarch.wire.codec import MESSAGE, RESTART, STOP, Envelope, decode_view
 
 if TYPE_CHECKING:
+    from monarch._runtime.children import Child
     from monarch._runtime.process import Process
 
 _log = logging.getLogger(__name__)
 
 _KNOWN_VIEWS = 1024
+_GAP_SECONDS = 1.0
 
 Script = Generator[Coroutine[Any, Any, Any] | None, Any, None]
 """What an actor does besides handling messages: steps on its own thread, and coroutines between."""
@@ -70,6 +73,7 @@ class Cell:
             class_name=header.class_name,
             rank=Point(self.rank, header.shape.extent),
             creator=creator,
+            incarnation=process.incarnation,
         )
         self.identity._cell = self
         self.actor: Any = None
@@ -82,7 +86,11 @@ class Cell:
         """The endpoint in progress, and since when (`time.perf_counter`)."""
         self.suspended = False
         """The endpoint in progress waits for something."""
-        self._ordering: Ordering[Work] = Ordering()
+        self._ordering: Ordering[Work] = Ordering(joining=process.incarnation > 0)
+        self._budget = Budget(header.restart)
+        self._birth: Work | None = None
+        """The message that created it, where it may be created again."""
+        self._restarting = False
         self._lock = threading.Lock()
         self.withdrawn: set[tuple[bytes, int]] = set()
         self.contexts: dict[bytes, Context] = {}
@@ -97,12 +105,28 @@ class Cell:
         number, exceptions = envelope.sequence, envelope.sequence_exceptions
         if exceptions:
             number = number_for(self.base_rank, number, exceptions)
-        refused: list[Work] = []
         with self._lock:
-            for due in self._ordering.accept(envelope.sender, number, work):
-                (self.queue if self.error is None else refused).append(due)
-        for due in refused:
-            self._refuse(due)
+            due = self._ordering.accept(envelope.sender, number, work)
+            refused = self._enqueue(due)
+        if not due and self._ordering.joining:
+            self.process.later(_GAP_SECONDS, self._skip_gaps)
+        for each in refused:
+            self._refuse(each)
+        self._lane.notify()
+
+    def _enqueue(self, due: Sequence[Work]) -> Sequence[Work]:
+        """Add messages to the queue, or return them if this actor takes no more. Called with the lock."""
+        if self.error is not None:
+            return due
+        self.queue.extend(due)
+        return ()
+
+    def _skip_gaps(self) -> None:
+        """Give up on messages that were lost with the process whose place this one took."""
+        with self._lock:
+            refused = self._enqueue(self._ordering.skip())
+        for each in refused:
+            self._refuse(each)
         self._lane.notify()
 
     def withdraw(self, sender: bytes, port: int) -> None:
@@ -190,6 +214,8 @@ class Cell:
     def create(self, work: Work) -> Script:
         """Run the constructor."""
         self.process.on_actors()
+        if self.header.restart.scope != "never":
+            self._birth = work
         current.set(Context(self.identity, self.identity.rank))
         self.handling = ("__init__", time.perf_counter())
         envelope = work.envelope
@@ -216,18 +242,22 @@ class Cell:
         self._push(self._stop(reason))
 
     def _stop(self, reason: str) -> Script:
+        if self.error is not None:
+            return
         yield from self._wind_up(None)
         self._end(MeshClosed(f"actor {self.header.name!r} rank {self.rank} is stopped: {reason}"))
 
-    def _wind_up(self, error: BaseException | None) -> Script:
-        """Cancel concurrent endpoints, then let the actor clean up."""
+    def _wind_up(self, error: BaseException | None, *, cleanup: bool = True) -> Script:
+        """Cancel concurrent endpoints, stop the meshes that the actor owns, then let it clean up."""
         yield self._end_tasks()
-        cleanup = getattr(self.actor, "__cleanup__", None)
-        if cleanup is None:
+        if children := self.process.children.of(self.uid):
+            yield _stop_all(children, f"its owner {self.header.name!r} has ended")
+        hook = getattr(self.actor, "__cleanup__", None)
+        if hook is None or not cleanup:
             return
         current.set(Context(self.identity, self.identity.rank))
         try:
-            outcome = cleanup(error)
+            outcome = hook(error)
             if asyncio.iscoroutine(outcome):
                 yield asyncio.wait_for(outcome, config.get("cleanup_timeout"))
         except Exception:
@@ -246,40 +276,90 @@ class Cell:
     def _fail(
         self, error: BaseException, endpoint: str | None, work: Work | None = None, *, cleanup: bool = True
     ) -> None:
-        if self.error is not None:
+        if self.error is not None or self._restarting:
+            self._answer_with(work, self.error or self._died(error, endpoint, True))
             return
-        what = f"{endpoint}() raised " if endpoint else ""
-        cause = f"{what}{type(error).__name__}: {error}"
-        text = f"actor {self.header.name!r} ({self.header.class_name}) rank {self.rank} failed: {cause}"
-        remote = "".join(traceback.format_exception(error)) if error.__traceback__ else ""
-        died = ActorDied(f"{text}\n{remote}".rstrip(), endpoint, mesh=self.header.name, rank=self.rank)
-        self._end(died)
-        if work is not None:
-            self._refuse(work)
-        if cleanup and self.actor is not None:
-            self._push(self._wind_up(error))
+        # What is stopped where it waited, as at a breakpoint, has not failed and does not come back.
+        is_stopped = self.process.ending and isinstance(error, MeshClosed)
+        delay = None if is_stopped else self._budget.spend(self.rank)
+        died = self._died(error, endpoint, delay is not None)
+        if delay is None:
+            self._end(died, last=self._wind_up(error, cleanup=cleanup))
+        else:
+            self._begin_restart(delay, error, cleanup=cleanup)
+        self._answer_with(work, died)
         failure = MeshFailure(
             mesh_name=self.header.name,
             rank=self.rank,
             coordinates=dict(self.identity.rank),
             class_name=self.header.class_name,
-            cause=cause,
+            cause=_cause(error, endpoint),
             endpoint=endpoint,
             pid=self.process.pid,
             observed=work is not None and bool(work.envelope.port),
+            restarting=delay is not None,
+            traceback=_traceback(error),
             because=getattr(error, "mesh_failure", None),
         )
-        self.process.report(self.header.owner_process, self.header.owner, failure)
+        if not is_stopped:
+            self.process.report(self.header.owner_process, self.header.owner, self.uid, failure)
 
-    def _end(self, error: SupervisionError) -> None:
-        """Take no more messages, and refuse those that wait."""
+    def _answer_with(self, work: Work | None, error: SupervisionError) -> None:
+        """Tell who waits for the message that the actor failed at; it was delivered, so nobody else hears."""
+        if work is not None and work.envelope.port:
+            self.process.reply_error(work, self.rank_in(work), error)
+
+    def _died(self, error: BaseException, endpoint: str | None, restarting: bool) -> ActorDied:
+        what = f"actor {self.header.name!r} ({self.header.class_name}) rank {self.rank} failed"
+        after = " and is restarted" if restarting else ""
+        text = f"{what}{after}: {_cause(error, endpoint)}\n{_traceback(error)}".rstrip()
+        return ActorDied(text, endpoint, mesh=self.header.name, rank=self.rank)
+
+    # ---- restarts
+
+    def _begin_restart(self, delay: float, error: BaseException, *, cleanup: bool = True) -> None:
+        """Create the actor again after `delay` seconds; its messages wait meanwhile."""
+        self._restarting = True
+        self._push(self._restart(delay, error, cleanup), first=True)
+        if self.header.restart.scope == "mesh":
+            restart = Envelope(kind=RESTART, actor=self.uid, rank=self.rank)
+            for address in self.header.processes:
+                if address != self.process.address:
+                    self.process.peer(address).post(restart)
+
+    def restart_with(self, rank: int) -> None:
+        """Another rank of the mesh has failed, and the whole mesh restarts."""
+        if self.error is not None or self._restarting:
+            return
+        delay = self._budget.spend(self.rank)
+        reason = SupervisionError(f"rank {rank} of {self.header.name!r} failed, and its mesh restarts")
+        if delay is None:
+            self._fail(reason, None)
+            return
+        self._restarting = True
+        self._push(self._restart(delay, reason, True), first=True)
+
+    def _restart(self, delay: float, error: BaseException, cleanup: bool) -> Script:
+        yield from self._wind_up(error, cleanup=cleanup)
+        self.actor = None
+        yield asyncio.sleep(delay)
+        self._restarting = False
+        assert self._birth is not None
+        yield from self.create(self._birth)
+
+    def _end(self, error: SupervisionError, last: Script | None = None) -> None:
+        """Take no more messages, refuse those that wait, and do a `last` thing."""
         with self._lock:
             self.error = error
             waiting = [work for work in self.queue if isinstance(work, Work)]
             self.queue.clear()
+            if last is not None:
+                self.queue.append(last)
         for work in waiting:
             self._refuse(work)
         self.process.ended(self)
+        if isinstance(error, MeshClosed) and not self.process.ending:
+            self.process.report_end(self.header.owner_process, self.uid, self.rank)
         self._lane.notify()
 
     def _refuse(self, work: Work) -> None:
@@ -327,6 +407,7 @@ class Cell:
             handled = failure.observed if hook is None else hook(failure)
             if asyncio.iscoroutine(handled):
                 handled = yield handled
+            handled = handled or failure.restarting
         except Exception as raised:
             handled, error = False, raised
         if not handled:
@@ -335,7 +416,7 @@ class Cell:
 
     # ---- for whoever waits
 
-    @contextmanager
+    @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         """Mark that the endpoint in progress waits for something, unless a concurrent one does."""
         if not self.is_handling():
@@ -382,7 +463,29 @@ class Cell:
         if self.error is not None:
             return "stopped" if isinstance(self.error, MeshClosed) else "failed"
         if handler is None:
+            if self._restarting:
+                return "restarting"
             return "starting" if self.actor is None else "idle"
         if not self.suspended:
             return "running"
         return "blocked" if queued else "waiting"
+
+
+def _cause(error: BaseException, endpoint: str | None) -> str:
+    what = f"{endpoint}() raised " if endpoint else ""
+    return f"{what}{type(error).__name__}: {error}"
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)) if error.__traceback__ else ""
+
+
+async def _stop_all(children: Sequence[Child], reason: str) -> None:
+    """Stop meshes; those that do not stop in time are left to the end of their processes."""
+    ends = asyncio.gather(*(_awaited(child.stop(reason)) for child in children), return_exceptions=True)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(ends, config.get("stop_actor_timeout"))
+
+
+async def _awaited(end: Awaitable[Any]) -> None:
+    await end

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
-import fcntl
 import os
 import shutil
-import tempfile
+import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from monarch import config
 from monarch._runtime import here, supervision
 from monarch._runtime.context import Instance
+from monarch._runtime.folders import make_folder
 from monarch._runtime.ids import new_id
 from monarch._runtime.process import Process
 from monarch.plugins import transport_for
 from monarch.shape import Extent, Point
 
 _EXIT_BUDGET = 1.0  # seconds at the end of the program for actors to clean up
-
-_PREFIX = "monarch-"
 
 
 def new_address(folder: str, label: str) -> str:
@@ -37,7 +33,7 @@ def folder_of(address: str) -> str:
 
 def start_client() -> Process:
     """Make this process a client, with a runtime folder that only its user can open."""
-    folder, lock = _make_folder()
+    folder, lock = make_folder()
     address = new_address(folder, "client")
     try:
         listener = transport_for("ipc").listen(address)
@@ -91,31 +87,21 @@ def wait_for_end() -> None:
         process.has_ended.wait(config.get("process_exit_timeout"))
 
 
+program_ends = False
+"""Whether the interpreter is on its way out."""
+
+
 def _at_exit() -> None:
+    global program_ends
+    program_ends = True
     end_client(_EXIT_BUDGET)
 
 
-def _make_folder() -> tuple[str, int]:
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    if not os.access(base, os.W_OK | os.X_OK):
-        base = tempfile.gettempdir()
-    _sweep(Path(base))
-    # It gets the name that `_sweep` looks for only once its lock is held.
-    unborn = tempfile.mkdtemp(prefix=".monarch-", dir=base)
-    lock = os.open(f"{unborn}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    folder = f"{base}/{_PREFIX}{os.geteuid()}-{os.path.basename(unborn).removeprefix('.monarch-')}"
-    os.rename(unborn, folder)
-    return folder, lock
+def _before_threads_are_joined() -> None:
+    """After an unhandled Ctrl-C, let go the threads that wait for actors: Python would wait for them."""
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        _at_exit()
 
 
-def _sweep(base: Path) -> None:
-    """Remove folders of clients that were killed: their lock is free."""
-    for folder in base.glob(f"{_PREFIX}{os.geteuid()}-*"):
-        with contextlib.suppress(OSError):
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
+# Private, but all there is that runs before threads are joined; `concurrent.futures` uses it, too.
+threading._register_atexit(_before_threads_are_joined)  # type: ignore[attr-defined]

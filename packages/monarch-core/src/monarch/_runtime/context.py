@@ -18,11 +18,21 @@ class Instance:
     """A running actor, or a client: it sends messages, owns meshes, and has a rank in its mesh."""
 
     def __init__(
-        self, *, process: str, uid: bytes, name: str, class_name: str, rank: Point, creator: ActorAddr | None
+        self,
+        *,
+        process: str,
+        uid: bytes,
+        name: str,
+        class_name: str,
+        rank: Point,
+        creator: ActorAddr | None,
+        incarnation: int = 0,
     ) -> None:
         self._process, self._uid = process, uid
         # A mesh has one identity; as a sender each of its ranks stands alone.
         self._sender = uid + rank.rank.to_bytes(4, "little")
+        if incarnation:  # it numbers its messages from zero again
+            self._sender += incarnation.to_bytes(4, "little")
         self.name, self.class_name, self.rank, self.creator = name, class_name, rank, creator
         self._numberings: dict[bytes, Numbering] = {}
         self._cell: Cell | None = None

@@ -2,7 +2,7 @@
 
 A broken connection says that a process is gone, its agent says why. The agent may hear a moment
 later than the peers do, so the answer is awaited, with a deadline; without one the error says
-that nobody saw the end.
+that nobody saw the end. A process that is restarted ends several times, once in each incarnation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from monarch._runtime.process import Process
 
 _PATIENCE = 0.9  # seconds; a pending call fails within one second, with or without the reason
-_KEEP = 10_000
+_KEEP = 10_000  # processes
+_KEEP_EACH = 16  # incarnations
 
 Told = Callable[[SupervisionError], None]
 
@@ -33,8 +34,8 @@ class Fates:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._known: dict[str, SupervisionError] = {}
-        self._curious: dict[str, list[Told]] = {}
+        self._known: dict[str, dict[int, SupervisionError]] = {}
+        self._curious: dict[tuple[str, int], list[Told]] = {}
         self._agents: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -43,49 +44,75 @@ class Fates:
         for address in addresses:
             self._agents[address] = agent
 
-    def declare(self, address: str, error: SupervisionError) -> None:
-        """State how the process at `address` ended. The first statement holds."""
+    def declare(self, address: str, error: SupervisionError, incarnation: int = 0) -> None:
+        """State how an incarnation of the process at `address` ended. The first statement holds."""
+        final = not comes_back(error)
         with self._lock:
-            self._known.setdefault(address, error)
-            self._agents.pop(address, None)
+            known = self._known.setdefault(address, {})
+            known.setdefault(incarnation, error)
+            if len(known) > _KEEP_EACH:
+                del known[next(iter(known))]
+            if final:
+                self._agents.pop(address, None)
             if len(self._known) > _KEEP:
                 del self._known[next(iter(self._known))]
-            told = self._curious.pop(address, [])
+            told = self._curious.pop((address, incarnation), [])
         for tell in told:
             tell(error)
 
     def resolve(self, peer: Peer, declare: Callable[[Peer, SupervisionError], None]) -> None:
         """Find out why `peer` is gone and call `declare(peer, error)`, within a second."""
-        address = peer.address
-        self._tell(address, partial(declare, peer))
-        if peer.error is not None:
+        address, incarnation = peer.address, peer.incarnation
+        told = threading.Event()
+
+        def tell(error: SupervisionError) -> None:
+            told.set()
+            declare(peer, error)
+
+        self._tell(address, incarnation, tell)
+        if told.is_set():
             return
         agent = self._agents.get(address)
         if agent is None or agent == address:
-            self.declare(address, _unseen(address))
+            self.declare(address, _unseen(address), incarnation)
             return
         if agent != self._process.address:
-            self._ask(agent, address)
-        self._process.later(_PATIENCE, lambda: self.declare(address, _unseen(address)))
+            self._ask(agent, address, incarnation)
+        self._process.later(_PATIENCE, lambda: self.declare(address, _unseen(address), incarnation))
 
-    def _tell(self, address: str, tell: Told) -> None:
+    def _tell(self, address: str, incarnation: int, tell: Told) -> None:
         with self._lock:
-            known = self._known.get(address)
-            if known is None:
-                self._curious.setdefault(address, []).append(tell)
-        if known is not None:
-            tell(known)
+            error = self._find(address, incarnation)
+            if error is None:
+                self._curious.setdefault((address, incarnation), []).append(tell)
+        if error is not None:
+            tell(error)
 
-    def _ask(self, agent: str, address: str) -> None:
+    def _find(self, address: str, incarnation: int) -> SupervisionError | None:
+        known = self._known.get(address)
+        if not known:
+            return None
+        last = known[next(reversed(known))]
+        # After the end for good it does not matter which incarnation the question is about.
+        return known.get(incarnation) or (None if comes_back(last) else last)
+
+    def _ask(self, agent: str, address: str, incarnation: int) -> None:
         promise = Promise()
         port = self._process.ports.open(OneAnswer(promise))
-        promise.add_callback(lambda: self.declare(address, promise.result()))
-        self._process.peer(agent).post(Envelope(kind=FATE, endpoint=address, port=port))
+        promise.add_callback(lambda: self.declare(address, promise.result(), incarnation))
+        question = Envelope(kind=FATE, endpoint=address, rank=incarnation, port=port)
+        self._process.peer(agent).post(question)
 
     def asked(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         """Answer another process, as soon as the end is known."""
         work = Work(envelope, buffers, peer)
-        self._tell(envelope.endpoint, lambda error: self._process.reply(work, 0, error, "fate"))
+        reply = partial(self._process.reply, work, 0, name="fate")
+        self._tell(envelope.endpoint, envelope.rank, reply)
+
+
+def comes_back(error: SupervisionError) -> bool:
+    """Whether the process that ended this way is restarted."""
+    return isinstance(error, ProcessDied) and error.restarting
 
 
 def _unseen(address: str) -> SupervisionError:

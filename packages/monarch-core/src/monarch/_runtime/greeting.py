@@ -14,10 +14,16 @@ WIRE = 1
 _python = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def greeting(address: str, reason: str = "") -> Hello:
+def greeting(address: str, incarnation: int = 0, reason: str = "") -> Hello:
     """Return who this process is, and why the peer is refused, if it is."""
     return Hello(
-        address=address, version=__version__, python=_python, wire=WIRE, pid=os.getpid(), refusal=reason
+        address=address,
+        version=__version__,
+        python=_python,
+        wire=WIRE,
+        pid=os.getpid(),
+        refusal=reason,
+        incarnation=incarnation,
     )
 
 

@@ -10,9 +10,12 @@ _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _TEXT = re.compile(rf"([^<>]*)<([{_ALPHABET}]+)>")
 
 
+UID_SIZE = 8  # bytes
+
+
 def new_id() -> bytes:
     """Return eight random bytes."""
-    return os.urandom(8)
+    return os.urandom(UID_SIZE)
 
 
 def base58(content: bytes) -> str:

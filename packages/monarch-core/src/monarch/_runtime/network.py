@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from monarch import config
+from monarch._runtime.fates import comes_back
 from monarch._runtime.greeting import greeting, refusal
 from monarch._runtime.peers import Awaited, LocalPeer, Peer
 from monarch._runtime.ports import raising
 from monarch.abc import Connection, Listener
-from monarch.errors import SupervisionError, TransportError
+from monarch.errors import ProcessDied, SupervisionError, TransportError
 from monarch.plugins import transport_for
 from monarch.wire.codec import Hello
 
@@ -62,17 +63,23 @@ class Network:
         peer = Peer(address, None)
         timeout = config.get("message_delivery_timeout")
         try:
-            connection = transport_for(address.partition(":")[0]).connect(address, timeout)
+            connection = transport_for(_scheme(address)).connect(address, timeout)
         except TransportError as error:
             _log.debug("%s", error)
             self._peers[address] = peer
             self._process.fates.resolve(peer, self._lost)
             return peer
-        peer.connection = connection
-        connection.greet(greeting(self._process.address))
-        self._watch(_Link(connection, peer))
+        self._use(peer, connection)
         self._peers[address] = peer
         return peer
+
+    def _use(self, peer: Peer, connection: Connection) -> None:
+        connection.greet(self._greeting())
+        self._watch(_Link(connection, peer))
+        peer.connection = connection
+
+    def _greeting(self, reason: str = "") -> Hello:
+        return greeting(self._process.address, self._process.incarnation, reason)
 
     def was_awaited(self, address: str) -> bool:
         """Whether calls of this process waited for the one at `address` when it was lost, or still do."""
@@ -83,7 +90,7 @@ class Network:
 
     def _accept(self, events: int) -> None:
         while (connection := self._listener.accept()) is not None:
-            connection.greet(greeting(self._process.address))
+            connection.greet(self._greeting())
             self._watch(_Link(connection, None))
 
     def _watch(self, link: _Link) -> None:
@@ -144,15 +151,18 @@ class Network:
         if link.peer is None:
             with self._lock:
                 known = self._peers.get(hello.address)
-                if known is None or known.connection is None:
+                if known is None or known.error is not None:
                     known = self._peers[hello.address] = Peer(hello.address, link.connection)
+                elif known.connection is None:  # it was restarted, and was first to connect
+                    known.connection = link.connection
                 link.peer = known
+        link.peer.incarnation = hello.incarnation
         return link.peer
 
     def _refuse(self, link: _Link, hello: Hello, reason: str) -> None:
         _log.warning("the process at %s is refused: %s", hello.address, reason)
         if not hello.refusal:
-            link.connection.greet(greeting(self._process.address, reason))
+            link.connection.greet(self._greeting(reason))
             link.connection.flush()
         self._process.fates.declare(hello.address, SupervisionError(reason))
         self._disconnected(link)
@@ -164,19 +174,45 @@ class Network:
         link.connection.close()
         peer = link.peer
         if peer is not None and peer.connection is link.connection:
+            peer.fallen = None
             peer.connection = None
             while peer.blocked:
                 self._reactor.signal(peer.blocked.pop())
             self._process.fates.resolve(peer, self._lost)
 
     def _lost(self, peer: Peer, error: SupervisionError) -> None:
-        peer.error = error
+        """Fail what waits for a peer that is gone. One that is restarted is connected anew."""
+        returns = comes_back(error)
+        if returns:
+            peer.fallen = error
+        else:
+            peer.error = error
+        self._fail_pending(peer, error)
+        self._process.process_lost(peer.address, error, awaited=peer.raised)
+        if returns:
+            self._revive(peer, error)
+        self._forget_old()
+
+    def _fail_pending(self, peer: Peer, error: SupervisionError) -> None:
         peer.raised = bool(peer.pending)
         while peer.pending:
             with contextlib.suppress(KeyError):
                 port, awaited = peer.pending.popitem()
                 self._give_up(port, awaited, peer, error)
-        self._forget_old()
+
+    def _revive(self, peer: Peer, error: SupervisionError) -> None:
+        """Connect to the process that takes the place of one that is gone, and create its actors again."""
+        assert isinstance(error, ProcessDied)
+        peer.incarnation = max(peer.incarnation, error.incarnation + 1)
+        with self._lock:
+            if peer.connection is None:
+                try:
+                    timeout = config.get("message_delivery_timeout")
+                    self._use(peer, transport_for(_scheme(peer.address)).connect(peer.address, timeout))
+                except TransportError:  # that one is gone already, too
+                    self._process.fates.resolve(peer, self._lost)
+                    return
+        self._process.children.process_returned(peer.address)
 
     def answered_elsewhere(self, port: int, rank: int) -> None:
         """An answer came from another process than was asked: who was asked no longer owes it."""
@@ -188,8 +224,9 @@ class Network:
 
     def no_answer(self, peer: Peer, port: int) -> None:
         """After a send that failed: the port hears so, now if it is known why, else as soon as it is."""
-        if peer.error is not None and (awaited := peer.pending.pop(port, None)) is not None:
-            self._give_up(port, awaited, peer, peer.error)
+        error = peer.error or peer.fallen
+        if error is not None and (awaited := peer.pending.pop(port, None)) is not None:
+            self._give_up(port, awaited, peer, error)
 
     def _give_up(self, port: int, awaited: Awaited, peer: Peer, error: SupervisionError) -> None:
         rank, error = awaited.lost(peer, error)
@@ -211,7 +248,8 @@ class Network:
     def close(self, reason: SupervisionError) -> None:
         """Close everything; pending calls fail with `reason`."""
         for peer in list(self._peers.values()):
-            self._lost(peer, reason)
+            peer.error = reason
+            self._fail_pending(peer, reason)
         self._listener.close()
         for link in list(self._links):
             self._reactor.forget(link.connection.fileno())
@@ -224,3 +262,7 @@ class Network:
         yield self._listener.fileno()
         for link in self._links:
             yield link.connection.fileno()
+
+
+def _scheme(address: str) -> str:
+    return address.partition(":")[0]

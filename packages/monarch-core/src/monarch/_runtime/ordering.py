@@ -65,19 +65,29 @@ def number_for(rank: int, number: int, exceptions: bytes) -> int:
 
 
 class Ordering(Generic[Work]):
-    """Puts what one receiver gets back in order. Not safe from several threads at once."""
+    """Puts what one receiver gets back in order. Not safe from several threads at once.
 
-    def __init__(self) -> None:
+    One that is `joining` takes the place of a receiver that is gone: senders count on from where they
+    were with that one, so the first number of each is where its order begins. What was lost on the way
+    to the old one may leave a gap, which `skip` closes.
+    """
+
+    def __init__(self, *, joining: bool = False) -> None:
+        self.joining = joining
+        self._first: dict[bytes, int] = {}
         self._next: dict[bytes, int] = {}
         self._early: dict[bytes, dict[int, Work]] = {}
 
     def accept(self, sender: bytes, number: int, work: Work) -> Sequence[Work]:
         """Take a message and return what is now due, in order; a number seen before yields nothing."""
-        due = self._next.get(sender, 0)
+        due = self._next.get(sender)
+        if due is None:
+            due = self._first[sender] = number if self.joining else 0
         if number != due:
             if number > due:
                 self._early.setdefault(sender, {})[number] = work
-            return ()
+            # Sent at the same time as the first by another thread of the sender: in no order with it.
+            return (work,) if number < self._first[sender] else ()
         self._next[sender] = due = due + 1
         early = self._early.get(sender)
         if not early:
@@ -92,3 +102,13 @@ class Ordering(Generic[Work]):
     def early(self) -> Sequence[Work]:
         """Return what is held back, in no particular order."""
         return [work for held in self._early.values() for work in held.values()]
+
+    def skip(self) -> Sequence[Work]:
+        """Stop waiting for what is missing, and return all that is held back, in order for each sender."""
+        due = []
+        for sender, held in self._early.items():
+            if held:
+                due += [held[number] for number in sorted(held)]
+                self._next[sender] = max(held) + 1
+                held.clear()
+        return due

@@ -33,7 +33,17 @@ class Awaited(Protocol):
 class Peer:
     """One process, reached over a connection of this one."""
 
-    __slots__ = ("address", "blocked", "connection", "error", "held", "pending", "raised")
+    __slots__ = (
+        "address",
+        "blocked",
+        "connection",
+        "error",
+        "fallen",
+        "held",
+        "incarnation",
+        "pending",
+        "raised",
+    )
 
     def __init__(self, address: str, connection: Connection | None) -> None:
         self.address, self.connection = address, connection
@@ -41,6 +51,10 @@ class Peer:
         """Open ports that wait for this process, with what they wait for."""
         self.error: SupervisionError | None = None
         """Why it will never answer again, once that is known."""
+        self.incarnation = 0
+        """How many processes were at this address before the one that is connected, as far as is known."""
+        self.fallen: SupervisionError | None = None
+        """How the last of them ended, from when that is known until this one has ended, too."""
         self.raised = False
         """Whether a pending call raised that error."""
         self.held = False
@@ -70,26 +84,29 @@ class Peer:
 
     def place(self, message: Message) -> None:
         """Do what sending may fail at, before the message gets its number."""
-        if self.connection is not None:
-            self.connection.place(message)
+        connection = self.connection
+        if connection is not None:
+            connection.place(message)
 
     def send(self, message: Message, *, shared: bool = False) -> bool:
         """Send an encoded message; False if the peer is gone, which its pending calls hear separately."""
-        if self.connection is None:
+        connection = self.connection  # another thread may find it broken
+        if connection is None:
             return False
         try:
-            self.connection.send(message, shared=shared)
+            connection.send(message, shared=shared)
         except ConnectionError:
             return False
         return True
 
     def post(self, envelope: Envelope, buffers: Buffers = (), *, hold: bool = False) -> bool:
         """Encode and send one envelope; with `hold` it may wait for a `flush`."""
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             return False
         message = Message(envelope.SerializeToString(), buffers)
         try:
-            self.connection.send(message, hold=hold)
+            connection.send(message, hold=hold)
         except ConnectionError:
             return False
         finally:
@@ -99,9 +116,10 @@ class Peer:
 
     def flush(self) -> None:
         """Write what `post` held back."""
-        if self.held and self.connection is not None:
+        connection = self.connection
+        if self.held and connection is not None:
             self.held = False
-            self.connection.flush()
+            connection.flush()
 
 
 class LocalPeer(Peer):

@@ -43,6 +43,10 @@ class Pickled(NamedTuple):
         """Return the size of each buffer in bytes."""
         return [sum(memoryview(chunk).nbytes for chunk in chunks) for chunks in self.buffers]
 
+    def kept(self) -> Pickled:
+        """Return the same value in memory of its own, to be sent later."""
+        return self._replace(buffers=[[buffer] for buffer in copy_buffers(self.buffers)])
+
 
 class _ByValue(Exception):
     """Something is not importable on the other side."""

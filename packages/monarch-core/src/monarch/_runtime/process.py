@@ -10,15 +10,16 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from monarch import config
 from monarch._runtime import supervision
 from monarch._runtime.cell import Cell
+from monarch._runtime.children import Children
 from monarch._runtime.context import Instance
 from monarch._runtime.fates import Fates
+from monarch._runtime.ids import UID_SIZE
 from monarch._runtime.network import Network
 from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import Pickled, dumps, dumps_result, loads
@@ -31,11 +32,13 @@ from monarch.abc import Listener
 from monarch.errors import ActorDied, CallError, MonarchError, ProcessDied, SupervisionError
 from monarch.wire.codec import (
     CANCEL,
+    ENDED,
     ERROR,
     FAILURE,
     FATE,
     MESSAGE,
     REPLY,
+    RESTART,
     SHUTDOWN,
     SPAWN,
     STATUS,
@@ -63,12 +66,17 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 class Process:
     """Everything that runs in one operating system process."""
 
-    def __init__(self, address: str, listener: Listener, root: str, agent: str) -> None:
+    def __init__(self, address: str, listener: Listener, root: str, agent: str, incarnation: int = 0) -> None:
         self.address, self.root, self.agent = address, root, agent
+        self.incarnation = incarnation
+        """How many processes were at this address before, each restarted after its end."""
         self.pid = os.getpid()
         self.reactor = Reactor()
         self.ports = Ports()
         self.fates = Fates(self)
+        self.children = Children(self)
+        self.on_lost: Callable[[str], None] = lambda address: None
+        """Called with the address of each process that is gone."""
         self.network = Network(self, listener)
         self.peer = self.network.peer
         self.client: Instance | None = None
@@ -98,6 +106,8 @@ class Process:
             CANCEL: self._cancel,
             UNDELIVERABLE: self._undeliverable,
             FAILURE: self._failure,
+            ENDED: self._child_ended,
+            RESTART: self._restart,
             STATUS: self._status,
             FATE: self.fates.asked,
             SHUTDOWN: self._shutdown,
@@ -197,12 +207,21 @@ class Process:
 
     def _undeliverable(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         error = loads(envelope.body, buffers, envelope.body_in_buffer)
-        cell = self._actors.get(envelope.sender[:-4])
+        cell = self._actors.get(envelope.sender[:UID_SIZE])
         if cell is None or not cell.undeliverable(envelope.actor, envelope.endpoint, error):
             _log.warning("a message to %s() could not be delivered: %s", envelope.endpoint, error)
 
     def _failure(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
-        self._supervise(envelope.actor, loads(envelope.body, buffers, envelope.body_in_buffer))
+        failure = loads(envelope.body, buffers, envelope.body_in_buffer)
+        self.children.failed(envelope.header, envelope.actor, failure)
+
+    def _child_ended(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        self.children.ended(envelope.header, envelope.rank)
+
+    def _restart(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        cell = self._actors.get(envelope.actor)
+        if cell is not None:
+            cell.restart_with(envelope.rank)
 
     def _status(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         if self.broken is not None:
@@ -262,20 +281,31 @@ class Process:
             )
             work.peer.post(notice)
 
-    def report(self, owner_process: str, owner: bytes, failure: MeshFailure) -> None:
-        """Tell the owner of a mesh about a failure, wherever it lives."""
+    def report(self, owner_process: str, owner: bytes, uid: bytes, failure: MeshFailure) -> None:
+        """Tell the owner of the mesh `uid` about a failure, wherever it lives."""
         if owner_process == self.address:
-            self._supervise(owner, failure)
+            self.children.failed(uid, owner, failure)
             return
         content = dumps(failure, "the failure")
-        self.peer(owner_process).post(
-            Envelope(kind=FAILURE, actor=owner, body=content.body, body_in_buffer=content.body_in_buffer),
-            content.buffers,
+        news = Envelope(
+            kind=FAILURE,
+            actor=owner,
+            header=uid,
+            body=content.body,
+            body_in_buffer=content.body_in_buffer,
+            buffer_sizes=content.sizes(),
         )
+        self.peer(owner_process).post(news, content.buffers)
 
-    def _supervise(self, owner: bytes, failure: MeshFailure) -> None:
-        if failure.process and self.network.was_awaited(failure.process):
-            failure = replace(failure, observed=True)
+    def report_end(self, owner_process: str, uid: bytes, rank: int) -> None:
+        """Tell the owner of the mesh `uid` that a rank was stopped."""
+        if owner_process == self.address:
+            self.children.ended(uid, rank)
+        else:
+            self.peer(owner_process).post(Envelope(kind=ENDED, header=uid, rank=rank))
+
+    def supervise(self, owner: bytes, failure: MeshFailure) -> None:
+        """Hand a failure to the owner, an actor of this process, or to the root."""
         cell = self._actors.get(owner)
         if cell is not None:
             cell.supervise(failure)
@@ -283,6 +313,19 @@ class Process:
             _log.warning("%s (its owner has ended)", failure)
         else:
             supervision.at_root(failure)
+
+    def process_lost(self, address: str, error: SupervisionError, *, awaited: bool) -> None:
+        """Another process is gone: owners hear of their actors there, and what it owned here ends.
+
+        `awaited` says that a pending call raised the error already.
+        """
+        if self.ending:
+            return
+        self.children.process_lost(address, error, awaited=awaited)
+        for cell in self.cells():
+            if cell.header.owner_process == address:
+                cell.stop_soon("the process of its owner is gone")
+        self.on_lost(address)
 
     # ---- the end
 

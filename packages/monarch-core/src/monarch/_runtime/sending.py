@@ -51,7 +51,8 @@ class Target:
         return route
 
 
-_ALL = -1
+ALL = -1
+"""In place of a position: all of a target."""
 
 
 class _Route:
@@ -74,7 +75,7 @@ class _Route:
         self, process: Process, me: Instance, target: Target, kind: Any, endpoint: str, position: int
     ) -> None:
         self.process, self.me, self.target, self.endpoint = process, me, target, endpoint
-        self.positions = range(len(target.ranks)) if position == _ALL else (position,)
+        self.positions = range(len(target.ranks)) if position == ALL else (position,)
         self.ranks = [target.ranks[each] for each in self.positions]
         self.peers = [process.peer(target.processes[rank]) for rank in self.ranks]
         self.numbering = me.numbering(target.uid, len(target.processes))
@@ -153,7 +154,7 @@ def cast(
     kind: Any,
     endpoint: str,
     content: Pickled,
-    position: int = _ALL,
+    position: int = ALL,
     **fields: Any,
 ) -> None:
     """Send one message to all of a target, or to one position of it. `fields` are those of the envelope."""
@@ -210,7 +211,7 @@ def call_all(
     """Send to all and return the promise of all answers, combined."""
     call = _Call()
     sink = Gather(call, len(target.ranks), combine)
-    _send(target.route(process, kind, endpoint, _ALL), content, sink, (call,))
+    _send(target.route(process, kind, endpoint, ALL), content, sink, (call,))
     return call
 
 
@@ -218,7 +219,7 @@ def stream(process: Process, target: Target, endpoint: str, content: Pickled) ->
     """Send to all and return as many promises, kept in the order in which answers arrive."""
     calls = [_Call() for _ in target.ranks]
     shared = InArrivalOrder(calls)
-    _send(target.route(process, MESSAGE, endpoint, _ALL), content, shared, calls, shared)
+    _send(target.route(process, MESSAGE, endpoint, ALL), content, shared, calls, shared)
     return calls
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from monarch._runtime.restart import NEVER, Restart
 from monarch.shape import Shape
 
 READY = ""
@@ -56,6 +57,7 @@ class SpawnHeader:
     owner_rank: int
     on_loop: bool
     has_async: bool
+    restart: Restart = NEVER
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class ActorStatus:
 
     `state` is "idle", "running" (a handler has the processor), "blocked" (the handler waits for
     something while other messages queue up), "waiting" (it waits and nothing is queued),
-    "starting", "stopped" or "failed". `handler` is the endpoint in progress, `seconds` for how
+    "starting", "restarting", "stopped" or "failed". `handler` is the endpoint in progress, `seconds` for how
     long it has been, `queued` the number of messages behind it, `concurrent` the number of
     concurrent endpoints in progress.
     """

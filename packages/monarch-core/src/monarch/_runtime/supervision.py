@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import socket
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from textwrap import indent
 from typing import Any
 
 _log = logging.getLogger("monarch")
 
+_EXIT_FUNCTIONS_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class MeshFailure:
-    """One rank of a mesh failed, for good.
+    """One rank of a mesh failed: for good, unless it is `restarting`.
 
     `rank` counts in the mesh as it was spawned and `coordinates` are its labels there. At most
     one of `exit_code` and `signal` is set, and only if the process ended. `endpoint` names what
-    ran, if anything did; `process` is set if the whole process ended, and `stderr` has its last
-    lines. `observed` is True if a pending call raised the failure already.
+    ran, if anything did, and `traceback` is that of what it raised; `process` is set if the whole
+    process ended, and `stderr` has its last lines. `observed` is True if a pending call raised the
+    failure already. `restarting` says that a restart policy brings the rank back: its owner is told,
+    and need not do anything. `mesh` is the mesh, where its owner is told.
     """
 
     mesh_name: str
@@ -38,6 +43,8 @@ class MeshFailure:
     process: str = ""
     stderr: str = ""
     observed: bool = False
+    restarting: bool = False
+    traceback: str = field(default="", repr=False)
     because: MeshFailure | None = None
     mesh: Any = field(default=None, compare=False, repr=False)
 
@@ -52,13 +59,16 @@ class MeshFailure:
         )
         lines += [f"  {name}: {value}" for name, value in facts if value is not None]
         if self.stderr:
-            lines.append("  stderr:\n" + indent(self.stderr, "    "))
+            lines.append("  stderr:\n" + textwrap.indent(self.stderr, "    "))
+        if self.traceback:
+            lines.append(textwrap.indent(self.traceback.rstrip(), "  "))
         if self.because is not None:
             lines.append("  because: " + self.because.report().replace("\n", "\n  "))
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        return f"mesh {self.mesh_name!r} failed: crashed_ranks=[{self.rank}]: {self.cause}"
+        what = "failed and is restarted" if self.restarting else "failed"
+        return f"mesh {self.mesh_name!r} {what}: crashed_ranks=[{self.rank}]: {self.cause}"
 
 
 def default_fault_hook(failure: MeshFailure) -> None:
@@ -83,7 +93,13 @@ before_exit: Callable[[], object] = _nothing
 
 
 def at_root(failure: MeshFailure) -> None:
-    """Run the root's hook on a thread of its own: it may take its time, and it may end the program."""
+    """Run the root's hook on a thread of its own: it may take its time, and it may end the program.
+
+    What a restart policy mends is no affair of the hook; it is logged.
+    """
+    if failure.restarting:
+        _log.warning("%s", failure)
+        return
     threading.Thread(target=_run_hook, args=(failure,), name="monarch-fault-hook", daemon=True).start()
 
 
@@ -92,10 +108,18 @@ def _run_hook(failure: MeshFailure) -> None:
         root_hook(failure)
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else (0 if ending.code is None else 1)
-        before_exit()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Only the main thread could unwind the interpreter, and it may be in any blocking call.
-        os._exit(code)
+        _end_program(code)
     except BaseException:
         _log.exception("unhandled_fault_hook raised")
+
+
+def _end_program(code: int) -> None:
+    """End the program as its main thread would, which may be in any blocking call and cannot be asked to."""
+    before_exit()
+    overdue = threading.Timer(_EXIT_FUNCTIONS_SECONDS, os._exit, (code,))
+    overdue.daemon = True
+    overdue.start()
+    atexit._run_exitfuncs()  # those of the program; there is no public way to run them
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

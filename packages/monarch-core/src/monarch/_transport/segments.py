@@ -27,7 +27,7 @@ _MAP_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 def _round_up(size: int) -> int:
     """Round to an eighth of the power of two below, so that sizes near each other share segments."""
     grain = max(_GRAIN, 1 << max(0, size.bit_length() - 4))
-    return -(-size // grain) * grain
+    return max(1, -(-size // grain)) * grain  # no bytes need a segment too: they are a buffer
 
 
 def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
@@ -147,10 +147,10 @@ _views: dict[int, tuple[weakref.ref[Any], _Loan]] = {}
 class _Loan:
     """The segment of one message, as long as some of its buffers are looked at."""
 
-    __slots__ = ("left", "number", "released")
+    __slots__ = ("left", "number", "peer")
 
-    def __init__(self, released: deque[int], number: int, left: int) -> None:
-        self.released, self.number, self.left = released, number, left
+    def __init__(self, peer: PeerSegments, number: int, left: int) -> None:
+        self.peer, self.number, self.left = peer, number, left
 
 
 def collect_dead_views() -> None:
@@ -162,7 +162,19 @@ def collect_dead_views() -> None:
             return
         loan.left -= 1
         if not loan.left:
-            loan.released.append(loan.number)
+            loan.peer.is_done_with(loan.number)
+
+
+_owing = threading.Lock()
+_owed: set[PeerSegments] = set()
+"""Peers that were not told yet what is no longer read here."""
+
+
+class PutOff:
+    """Not empty while some peer is owed word of what is no longer read here, collected yet or not."""
+
+    def __len__(self) -> int:
+        return len(dead_views) + len(_owed)
 
 
 class PeerSegments:
@@ -170,8 +182,22 @@ class PeerSegments:
 
     def __init__(self) -> None:
         self._segments: dict[int, tuple[int, int, mmap.mmap | None]] = {}
+        self._closed = False
         self.released: deque[int] = deque()
         """Segments whose last view died: told to the peer with the next frame."""
+
+    def is_done_with(self, number: int) -> None:
+        """Note that no view of a segment is left."""
+        with _owing:
+            self.released.append(number)
+            if not self._closed:
+                _owed.add(self)
+
+    def take_released(self) -> list[int]:
+        """Return what is to be told to the peer now."""
+        with _owing:
+            _owed.discard(self)
+            return [self.released.popleft() for _ in range(len(self.released))]
 
     def announce(self, number: int, fd: int, size: int) -> None:
         """Take over the descriptor of a segment of `size` bytes."""
@@ -190,7 +216,7 @@ class PeerSegments:
         elif mapped is None:
             mapped = mmap.mmap(fd, capacity, flags=mmap.MAP_SHARED)
             self._segments[number] = (fd, capacity, mapped)
-        loan = _Loan(self.released, number, len(sizes))
+        loan = _Loan(self, number, len(sizes))
         views = []
         for offset, size in zip(layout(sizes)[0], sizes):
             # A ctypes array is the one exporter of the buffer protocol that a weak reference can watch.
@@ -207,5 +233,8 @@ class PeerSegments:
 
     def close(self) -> None:
         """Drop all mappings; views already handed out stay valid."""
+        with _owing:
+            self._closed = True
+            _owed.discard(self)
         for number in list(self._segments):
             self.forget(number)

@@ -17,6 +17,7 @@ from monarch._transport import interrupts
 from monarch._transport.segments import (
     OwnSegment,
     PeerSegments,
+    PutOff,
     SegmentPlacement,
     SegmentPool,
     collect_dead_views,
@@ -54,7 +55,7 @@ class _Entry:
 class StreamConnection:
     """Frames over a connected stream socket; implements `monarch.abc.Connection`."""
 
-    put_off = dead_views
+    put_off = PutOff()
 
     def __init__(self, sock: socket.socket, pool: SegmentPool) -> None:
         sock.setblocking(False)
@@ -130,10 +131,11 @@ class StreamConnection:
         if not message.buffers:
             return None
         self.place(message)
-        assert isinstance(message.placement, SegmentPlacement)
-        segment = message.placement.segment
-        self._pool.hold(segment)
-        return segment
+        placement = message.placement
+        if not isinstance(placement, SegmentPlacement):  # another transport was asked first
+            return self._pool.place(message.buffers).segment
+        self._pool.hold(placement.segment)
+        return placement.segment
 
     def flush(self) -> None:
         """Write as much as the socket takes, unless another thread is writing: that one does it then."""
@@ -226,7 +228,9 @@ class StreamConnection:
         released, retired, hello = self._peer_segments.released, self._retired, self._hello
         if not (segments or released or retired or hello):
             return None
-        upkeep = Batch(segments=segments, released=_take_all(released), retired=_take_all(retired))
+        upkeep = Batch(
+            segments=segments, released=self._peer_segments.take_released(), retired=_take_all(retired)
+        )
         if hello is not None:
             upkeep.hello.CopyFrom(hello)
             self._hello = None

@@ -1,4 +1,7 @@
-"""The interface of launchers: they start and end operating system processes on one host."""
+"""The interface of launchers: they start and end operating system processes on one host.
+
+`monarch.testing.LauncherSuite` tests what is promised here.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ class LaunchSpec:
     """One process to start.
 
     `argv` and the complete environment `env` are given to the new process as they are;
-    `descriptors` stay open in it under the same numbers. `cpus` are the processors it may run
-    on, `memory_nodes` the NUMA nodes its memory comes from; empty means no restriction.
+    `descriptors` stay open in it under the same numbers, and no others do. `cpus` are the processors
+    it may run on, `memory_nodes` the NUMA nodes its memory comes from; empty means no restriction.
 
     `stdout` and `stderr` are descriptors that become its standard output and error; None leaves
     those of the launcher's process. Standard input is empty.
@@ -54,7 +57,7 @@ class Exit:
 
 
 class Process(Protocol):
-    """A started process."""
+    """A started process, the first of a session of its own."""
 
     pid: int
 
@@ -62,20 +65,20 @@ class Process(Protocol):
         """Return a descriptor that becomes readable when the process has ended."""
 
     def exit(self) -> Exit | None:
-        """Return how it ended and reap it, or None while it runs."""
+        """Return how it ended and reap it, or None while it runs. Any number of times."""
 
     def terminate(self) -> None:
         """Ask it to end. No error if it has ended."""
 
     def kill(self) -> None:
-        """End it at once, with the processes it started. No error if it has ended."""
+        """End it at once, with the processes it started in its process group. No error if it has ended."""
 
 
 class Launcher(Protocol):
     """Starts processes on this host."""
 
     def start(self, spec: LaunchSpec) -> Process:
-        """Start one process and return without waiting for it.
+        """Start one process and return without waiting for it. Safe from any thread, which may end before it.
 
         Raises:
             SpawnError: if it cannot be started; the message names the program.

@@ -36,6 +36,7 @@ from monarch._runtime import supervision
 from monarch._runtime.cell import UndeliverableMessageEnvelope
 from monarch._runtime.context import Context, Instance
 from monarch._runtime.ids import ActorAddr, ProcId, Uid
+from monarch._runtime.restart import Restart
 from monarch._runtime.spec import ActorStatus
 from monarch._runtime.supervision import MeshFailure
 from monarch._runtime.supervision import default_fault_hook as unhandled_fault_hook
@@ -63,6 +64,7 @@ __all__ = [
     "PortReceiver",
     "ProcId",
     "ProcMesh",
+    "Restart",
     "SupervisionError",
     "Uid",
     "UndeliverableMessageEnvelope",

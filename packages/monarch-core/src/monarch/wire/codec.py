@@ -17,12 +17,14 @@ from monarch.wire.v1.envelope_pb2 import Batch, Envelope, Hello, Kind, Segment, 
 
 __all__ = [
     "CANCEL",
+    "ENDED",
     "ERROR",
     "FAILURE",
     "FATE",
     "HEADER",
     "MESSAGE",
     "REPLY",
+    "RESTART",
     "SHUTDOWN",
     "SPAWN",
     "STATUS",
@@ -54,6 +56,8 @@ FAILURE: Kind.ValueType = Kind.KIND_FAILURE
 STATUS: Kind.ValueType = Kind.KIND_STATUS
 FATE: Kind.ValueType = Kind.KIND_FATE
 SHUTDOWN: Kind.ValueType = Kind.KIND_SHUTDOWN
+ENDED: Kind.ValueType = Kind.KIND_ENDED
+RESTART: Kind.ValueType = Kind.KIND_RESTART
 
 HEADER = struct.Struct("<I")
 UPKEEP = 1 << 31

@@ -49,6 +49,10 @@ class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Kind.ValueType],
     """Asks a host agent how a process of its host ended."""
     KIND_SHUTDOWN: _Kind.ValueType  # 11
     """Ends the process after its actors have stopped."""
+    KIND_ENDED: _Kind.ValueType  # 12
+    """Tells the owner of a mesh that a rank was stopped, and is no failure."""
+    KIND_RESTART: _Kind.ValueType  # 13
+    """Restarts an actor with its mesh, another rank of which failed."""
 
 class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
     """What an envelope asks of the process that receives it."""
@@ -77,6 +81,10 @@ KIND_FATE: Kind.ValueType  # 10
 """Asks a host agent how a process of its host ended."""
 KIND_SHUTDOWN: Kind.ValueType  # 11
 """Ends the process after its actors have stopped."""
+KIND_ENDED: Kind.ValueType  # 12
+"""Tells the owner of a mesh that a rank was stopped, and is no failure."""
+KIND_RESTART: Kind.ValueType  # 13
+"""Restarts an actor with its mesh, another rank of which failed."""
 Global___Kind: _TypeAlias = Kind  # noqa: Y015
 
 @_typing.final
@@ -104,7 +112,9 @@ class Envelope(_message.Message):
     actor: _builtins.bytes
     """Identity of the addressed actor: that of its mesh, of which a process holds one rank."""
     sender: _builtins.bytes
-    """Identity of the sending actor: that of its mesh, and its rank in four bytes, little endian."""
+    """Identity of the sending actor: that of its mesh, and its rank in four bytes, little endian; in a
+    process that was restarted, four more with its incarnation, since it counts from zero again.
+    """
     sequence: _builtins.int
     """Number of this message in the order of (sender, receiver)."""
     sequence_exceptions: _builtins.bytes
@@ -120,13 +130,17 @@ class Envelope(_message.Message):
     reply_to: _builtins.str
     """Address of the process that holds the port, if it is not the peer that sent this."""
     rank: _builtins.int
-    """In a reply: the rank, within the addressed part, of the one that answers."""
+    """In a reply: the rank, within the addressed part, of the one that answers. In news for an owner: the
+    rank they are about. In a question for a fate: the incarnation that ended.
+    """
     body: _builtins.bytes
     """Pickled content, unless it is the first buffer."""
     body_in_buffer: _builtins.bool
     """The first buffer is the body."""
     header: _builtins.bytes
-    """What this process needs to know before it opens the body: who owns a new actor, and the like."""
+    """What this process needs to know before it opens the body: who owns a new actor, and the like.
+    In news for an owner: the identity of its mesh.
+    """
     @_builtins.property
     def buffer_sizes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Sizes in bytes of the out-of-band buffers, in order."""
@@ -287,6 +301,7 @@ class Hello(_message.Message):
     WIRE_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
     address: _builtins.str
     """Address on which this process listens."""
     version: _builtins.str
@@ -299,6 +314,8 @@ class Hello(_message.Message):
     """Operating system process number."""
     refusal: _builtins.str
     """Why the peer is refused; empty if it is not."""
+    incarnation: _builtins.int
+    """How many processes were at this address before, each restarted after its end."""
     def __init__(
         self,
         *,
@@ -308,10 +325,11 @@ class Hello(_message.Message):
         wire: _builtins.int = ...,
         pid: _builtins.int = ...,
         refusal: _builtins.str = ...,
+        incarnation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "pid", b"pid", "python", b"python", "refusal", b"refusal", "version", b"version", "wire", b"wire"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "incarnation", b"incarnation", "pid", b"pid", "python", b"python", "refusal", b"refusal", "version", b"version", "wire", b"wire"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,18 @@
+"""The `local` launcher keeps every promise of a launcher."""
+
+from __future__ import annotations
+
+import pytest
+
+from monarch.plugins import launcher_for
+from monarch.testing import LauncherSuite
+
+
+class TestLocalLauncher(LauncherSuite):
+    abilities = frozenset({"binds_memory"})
+    # An ability that it has not.
+    test_kill_takes_along_what_left_the_session = None
+
+    @pytest.fixture
+    def launcher(self):
+        return launcher_for("local")

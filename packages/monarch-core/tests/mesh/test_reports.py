@@ -1,0 +1,183 @@
+"""Cases that users of systems like this one reported, each as they would meet it: whole programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+MORE = """
+import monarch.actor
+
+class Sleeper(Worker):
+    @endpoint
+    def sleep(self, seconds):
+        time.sleep(seconds)
+"""
+
+
+FOURTH_IS_BORN_DEAD = """
+class Fragile(Sleeper):
+    def __init__(self):
+        if current_rank().rank == 2:
+            raise LookupError("no data for this rank")
+"""
+
+
+def test_a_constructor_that_fails_ends_a_program_that_makes_no_call(program):
+    client = program(
+        MORE
+        + FOURTH_IS_BORN_DEAD
+        + """
+fragile = this_host().spawn_procs(per_host={"procs": 4}).spawn("fragile", Fragile)
+time.sleep(60)
+"""
+    )
+    assert client.finish(30) == 1
+    assert all(word in client.errors for word in ("'fragile'", "crashed_ranks=[2]", "no data for this rank"))
+
+
+def test_a_constructor_that_fails_leaves_the_others_to_an_owner_that_handles_it(program):
+    client = program(
+        MORE
+        + FOURTH_IS_BORN_DEAD
+        + """
+heard = []
+monarch.actor.unhandled_fault_hook = heard.append
+fragile = this_host().spawn_procs(per_host={"procs": 4}).spawn("fragile", Fragile)
+deadline = time.monotonic() + 20
+while not heard and time.monotonic() < deadline:
+    time.sleep(0.01)
+for rank in (0, 1, 3):
+    fragile.slice(procs=rank).pid.call_one().get(20)
+say([(failure.mesh_name, failure.rank, failure.endpoint) for failure in heard])
+"""
+    )
+    assert client.finish() == 0
+    assert client.output == "[('fragile', 2, '__init__')]\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        pytest.param("os.kill(os.getpid(), 9)", ["signal 9"], id="SIGKILL"),
+        pytest.param("sys.exit(7)", ["code 7"], id="exit"),
+        pytest.param("import ctypes; ctypes.string_at(0)", ["signal 11"], id="SIGSEGV"),
+        pytest.param(
+            "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32)); bytearray(1 << 33)",
+            ["MemoryError"],
+            id="memory-limit",
+        ),
+        pytest.param(
+            "import resource, signal; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
+            ["signal 9"],
+            id="processor-limit",
+        ),
+    ],
+)
+def test_what_ended_a_process_is_named_to_the_caller(program, end, words):
+    client = program(
+        MORE
+        + f"""
+workers = this_host().spawn_procs(per_host={{"procs": 4}}, name="crew").spawn("worker", Sleeper)
+asleep = workers.slice(procs=1).run.call_one({end!r})
+try:
+    asleep.get(20)
+except (SupervisionError, ActorError) as error:
+    say(error)
+"""
+    )
+    assert client.finish() == 0
+    assert all(word in client.output for word in [*words, "worker", "run", "rank 1"])
+
+
+def test_a_process_killed_from_outside_is_named_with_its_pid_within_a_second(program):
+    client = program(
+        MORE
+        + """
+workers = this_host().spawn_procs(per_host={"procs": 4}, name="crew").spawn("worker", Sleeper)
+victim = workers.slice(procs=1)
+say("victim", victim.pid.call_one().get(20))
+asleep = victim.sleep.call_one(60)
+try:
+    asleep.get()
+except ProcessDied as error:
+    say("error", repr(str(error)))
+"""
+    )
+    pid = int(client.says("victim"))
+    os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    said = client.says("error")
+    assert time.monotonic() - began < 1
+    assert all(word in said for word in ("worker.sleep()", "rank 1", "'crew'", "signal 9", str(pid)))
+
+
+BLOCKED = {
+    "main": "asleep.get()",
+    "thread": "thread = threading.Thread(target=asleep.get)\nthread.start()\nthread.join()",
+}
+
+
+@pytest.mark.parametrize("where", BLOCKED)
+def test_one_ctrl_c_ends_a_program_that_waits(program, where, until):
+    client = program(
+        MORE
+        + f"""
+workers = this_host().spawn_procs(per_host={{"procs": 2}}).spawn("worker", Sleeper)
+asleep = workers.slice(procs=0).sleep.call_one(100)
+say("ready")
+{BLOCKED[where]}
+"""
+    )
+    client.says("ready")
+    time.sleep(0.2)  # into the wait
+    began = time.monotonic()
+    os.kill(client.pid, signal.SIGINT)
+    assert client.finish(10) in (130, -signal.SIGINT)  # a shell shows 130 for either
+    assert time.monotonic() - began < 3
+    assert client.errors.count("Traceback") <= 1
+    assert "loop is closed" not in client.errors
+    until(lambda: not client.processes(), 2)
+
+
+def test_many_rounds_of_spawn_call_and_stop_leave_nothing_behind(program):
+    client = program(
+        MORE
+        + """
+def held():
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+def one_round():
+    processes = this_host().spawn_procs(per_host={"procs": 4})
+    actors = [processes.spawn(name, Sleeper) for name in ("first", "second")]
+    current.append(actors[0])
+    for each in actors:
+        each.pid.call().get(20)
+    processes.stop().get(20)
+
+def poll():
+    while not over.is_set():
+        try:
+            status(current[-1]).get(5)
+        except (IndexError, SupervisionError):
+            over.wait(0.001)
+
+current, over, heard = [], threading.Event(), []
+monarch.actor.unhandled_fault_hook = heard.append
+poller = threading.Thread(target=poll)
+poller.start()
+for _ in range(10):
+    one_round()
+settled = held()
+for _ in range(40):
+    one_round()
+over.set()
+poller.join(20)
+say([end <= 1.1 * start for start, end in zip(settled, held())], heard)
+"""
+    )
+    assert client.finish(100) == 0
+    assert client.output == "[True, True] []\n"

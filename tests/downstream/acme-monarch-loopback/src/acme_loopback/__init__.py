@@ -1,0 +1,1 @@
+"""Monarch processes of one host over TCP."""
