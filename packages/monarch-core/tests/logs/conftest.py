@@ -30,6 +30,11 @@ def talkers(count=1):
 """
 
 
+@pytest.fixture(autouse=True)
+def _stays_alive(_hook):
+    """A failure that nobody handled does not end the tests."""
+
+
 class Talk:
     """Programs that run with a log folder of their own."""
 

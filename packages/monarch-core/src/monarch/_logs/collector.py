@@ -212,6 +212,7 @@ class Collector:
 
     def _on_options(self, request: dict[str, Any], _: list[int]) -> None:
         for source in self._of.get(request["key"], ()):
+            self._drain(source, time.monotonic())  # what was written before, is treated as before
             source.process.shown, source.process.window = request["shown"], request["window"]
 
     def _on_ended(self, request: dict[str, Any], _: list[int]) -> None:
