@@ -7,9 +7,14 @@ and with CI=true only if it is also in `ALSO_IN_CI`. Any other skip is a failure
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Generator
 
 import pytest
+
+# Before anything reads it: log files of tests are no state of whoever runs them.
+os.environ["XDG_STATE_HOME"] = _state = tempfile.mkdtemp(prefix="monarch-tests-")
 
 pytest_plugins = ["pytester"]
 
@@ -22,6 +27,11 @@ REASONS = frozenset(
     }
 )
 ALSO_IN_CI = frozenset({"needs an accelerator"})
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing behind."""
+    shutil.rmtree(_state, ignore_errors=True)
 
 
 def _mend(report: pytest.TestReport | pytest.CollectReport) -> None:

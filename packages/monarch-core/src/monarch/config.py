@@ -106,6 +106,14 @@ _TABLE = (
         10.0,
         "Longest wait in seconds for a stopped process before it is killed.",
     ),
+    Setting("enable_log_forwarding", bool, True, "Whether the client shows what actor processes write."),
+    Setting(
+        "log_folder",
+        str,
+        os.path.join(os.environ.get("XDG_STATE_HOME") or "~/.local/state", "monarch", "logs"),
+        "Folder for files with all output of actor processes, one folder in it for each run; empty for none.",
+    ),
+    Setting("tail_log_lines", int, 20, "Last lines of its stderr that the failure of a process carries."),
 )
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _TABLE}
 

@@ -36,6 +36,7 @@ from __future__ import annotations
 import concurrent.futures
 import pickle
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any, Self, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -162,7 +163,7 @@ class SupervisionError(CallError, RuntimeError):
     def in_call(self, call: str, endpoint: str) -> Self:
         """Return the same error as one call meets it: `call` says which, on which rank."""
         return _rebuild(
-            type(self), (f"{call} got no answer: {self}",), {**self.__dict__, "endpoint": endpoint}
+            type(self), (f"{call} got no answer: {self.args[0]}",), {**self.__dict__, "endpoint": endpoint}
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -178,7 +179,8 @@ class ActorDied(SupervisionError):
 class ProcessDied(SupervisionError):
     """The process of the actor is gone.
 
-    `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it. If it is
+    `exit_code` or `signal` (a number) says how it ended; both are None if nobody saw it. `stderr`
+    has the last lines that it wrote to its standard error, which are in the message, too. If it is
     `restarting`, later calls reach the process that takes its place, after `incarnation` others.
     """
 
@@ -190,13 +192,18 @@ class ProcessDied(SupervisionError):
         exit_code: int | None = None,
         signal: int | None = None,
         pid: int | None = None,
+        stderr: str = "",
         restarting: bool = False,
         incarnation: int = 0,
         **facts: Any,
     ) -> None:
-        self.exit_code, self.signal, self.pid = exit_code, signal, pid
+        self.exit_code, self.signal, self.pid, self.stderr = exit_code, signal, pid, stderr
         self.restarting, self.incarnation = restarting, incarnation
         super().__init__(message, endpoint, **facts)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text + "\nThe end of its stderr:\n" + indent(self.stderr, "  ") if self.stderr else text
 
 
 @_named_like("SupervisionError")

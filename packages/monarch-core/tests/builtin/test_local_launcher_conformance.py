@@ -9,9 +9,7 @@ from monarch.testing import LauncherSuite
 
 
 class TestLocalLauncher(LauncherSuite):
-    abilities = frozenset({"binds_memory"})
-    # An ability that it has not.
-    test_kill_takes_along_what_left_the_session = None
+    abilities = frozenset({"binds_memory", "kills_sessions"})
 
     @pytest.fixture
     def launcher(self):

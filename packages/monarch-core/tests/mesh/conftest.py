@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -139,7 +140,8 @@ class Program:
         return line.removeprefix(word).strip()
 
     def _line(self, word):
-        complete = self.output.split("\n")[:-1]
+        """Return a line of the program, or of one of its actors, without the name of that one."""
+        complete = [re.sub(r"^\[\w+ \d+\] ", "", line) for line in self.output.split("\n")[:-1]]
         return next((line for line in complete if line.split(" ")[0] == word), "")
 
     def send(self, number):

@@ -12,9 +12,10 @@ class ActorNameFilter(logging.Filter):
     """Adds the actor and its rank to log records made while it runs, and changes nothing else."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Set `record.actor`; keep every record."""
+        """Set `record.actor`, unless it is set; keep every record."""
         context = current.get()
-        record.actor = "" if context is None else _label(context.actor_instance)
+        if not hasattr(record, "actor"):  # else it is a field of the user's
+            record.actor = "" if context is None else _label(context.actor_instance)
         return True
 
 

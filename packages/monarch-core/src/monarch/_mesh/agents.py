@@ -63,6 +63,15 @@ def joined(promises: Sequence[Promise], combine: Callable[[list[Any]], Any]) -> 
 
 def stop_processes(processes: Mapping[str, str], reason: str) -> Future[None]:
     """End processes, given the agent of each."""
+    return _ask_each(processes, "stop_processes", reason)
+
+
+def set_output(processes: Mapping[str, str], shown: bool, window: float) -> Future[None]:
+    """Say what is shown of what processes write, given the agent of each."""
+    return _ask_each(processes, "set_output", shown, window)
+
+
+def _ask_each(processes: Mapping[str, str], endpoint: str, *arguments: Any) -> Future[None]:
     agents = list(dict.fromkeys(processes.values()))
-    arguments = [([address for address, at in processes.items() if at == agent], reason) for agent in agents]
-    return joined(ask(agents, "stop_processes", arguments, "the addresses"), lambda results: None)
+    given = [([key for key, at in processes.items() if at == agent], *arguments) for agent in agents]
+    return joined(ask(agents, endpoint, given, "the addresses"), lambda results: None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ class Boot:
     listener: int
     lifeline: int
     parcel: int
+    pipes: Sequence[int]
+    """The inodes of standard output and error."""
     incarnation: int = 0
 
     def to_env(self) -> dict[str, str]:

@@ -6,12 +6,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from monarch import config
 from monarch._actor import Actor, Port, endpoint
+from monarch._logs.output import Output, OutputOptions, Pipes
 from monarch._mesh.boot import Boot
 from monarch._mesh.command import ENTRY, BootstrapCommand, default_bootstrap_cmd, resolve_binding
 from monarch._runtime import here
@@ -30,6 +31,8 @@ from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
+_OUTPUT_SECONDS = 1.0  # without any progress, when the client ends and shows the last output
+
 
 @dataclass(frozen=True)
 class SpawnRequest:
@@ -45,6 +48,7 @@ class SpawnRequest:
     owner_process: str
     owner: bytes
     restart: Restart
+    output: OutputOptions
 
 
 @dataclass
@@ -58,6 +62,7 @@ class _Running:
     command: BootstrapCommand
     binding: Mapping[str, str]
     budget: Budget
+    output: OutputOptions
     process: Process | None = None
     incarnation: int = 0
     first_word: Promise | None = None
@@ -83,6 +88,7 @@ class HostAgent(Actor):
         self._runtime.network.on_refused = self._kill_refused
         self._runtime.on_lost = self._end_orphans
         self._ending = False
+        self._output = Output(self._runtime.private_descriptors)
 
     @endpoint(explicit_response_port=True)
     def spawn(self, port: Port, request: SpawnRequest) -> None:
@@ -109,7 +115,7 @@ class HostAgent(Actor):
         budget: Budget,
     ) -> _Running:
         address = new_address(folder_of(self._runtime.address), "proc")
-        running = _Running(address, _listen(address), request, rank, command, binding, budget)
+        running = _Running(address, _listen(address), request, rank, command, binding, budget, request.output)
         with self._lock:
             self._running[address] = running
         self._runtime.fates.introduce((address,), self._runtime.address)
@@ -121,7 +127,17 @@ class HostAgent(Actor):
             os.write(descriptor, running.request.parcel)
             if self._ending or running.stopping is not None:
                 raise SpawnError("it was stopped before it started")
-            running.process = self._launcher.start(self._spec(running, descriptor))
+            with self._output.pipes() as pipes:
+                process = self._launcher.start(self._spec(running, descriptor, pipes))
+                running.process = process
+                self._output.attach(
+                    running.address,
+                    running.request.mesh_name,
+                    running.rank,
+                    process.pid,
+                    pipes,
+                    running.output,
+                )
         except Exception as error:  # the agent lives on, whatever this process met with
             running.listener.close()
             self._ended(running, Exit(None), f"could not be started: {error}")
@@ -133,7 +149,7 @@ class HostAgent(Actor):
         running.first_word = ask_processes(self._runtime, (running.address,), Envelope(kind=STATUS), len)
         self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
 
-    def _spec(self, running: _Running, parcel: int) -> LaunchSpec:
+    def _spec(self, running: _Running, parcel: int, pipes: Pipes) -> LaunchSpec:
         listener, command = running.listener.fileno(), running.command
         boot = Boot(
             running.address,
@@ -142,6 +158,7 @@ class HostAgent(Actor):
             listener,
             self._lifeline,
             parcel,
+            pipes.inodes,
             running.incarnation,
         )
         bound = resolve_binding(running.binding)
@@ -152,6 +169,8 @@ class HostAgent(Actor):
             descriptors=(listener, self._lifeline, parcel),
             cpus=bound.cpus,
             memory_nodes=bound.memory_nodes,
+            stdout=pipes.write[0],
+            stderr=pipes.write[1],
             entry=ENTRY if command == default_bootstrap_cmd() else None,
         )
 
@@ -193,6 +212,7 @@ class HostAgent(Actor):
         if ended.pid is not None:
             what += f" (pid {ended.pid})"
         facts: dict[str, Any] = {"mesh": running.request.mesh_name, "rank": running.rank}
+        stderr = self._last_words(running)
         recycled, delay = running.recycling, self._delay(running)
         error: SupervisionError
         if running.stopping is not None:
@@ -203,6 +223,7 @@ class HostAgent(Actor):
                 exit_code=ended.exit_code,
                 signal=ended.signal,
                 pid=ended.pid,
+                stderr=stderr,
                 restarting=delay is not None,
                 incarnation=running.incarnation,
                 **facts,
@@ -215,14 +236,14 @@ class HostAgent(Actor):
                 self._running.pop(running.address, None)
         self._runtime.fates.declare(running.address, error, incarnation)
         if running.stopping is None and not self._ending and not recycled:
-            request, failure = running.request, self._failure(running, ended, how, delay is not None)
+            request, failure = running.request, self._failure(running, ended, how, delay is not None, stderr)
             self._runtime.report(request.owner_process, request.owner, request.mesh, failure)
         if delay is None:
             for tell in running.on_end:
                 tell()
 
     @staticmethod
-    def _failure(running: _Running, ended: Exit, how: str, restarting: bool) -> MeshFailure:
+    def _failure(running: _Running, ended: Exit, how: str, restarting: bool, stderr: str) -> MeshFailure:
         request = running.request
         return MeshFailure(
             mesh_name=request.mesh_name,
@@ -234,8 +255,24 @@ class HostAgent(Actor):
             signal=ended.signal,
             pid=ended.pid,
             process=running.address,
+            stderr=stderr,
             restarting=restarting,
         )
+
+    # ---- output
+
+    def _last_words(self, running: _Running) -> str:
+        if running.stopping is None:
+            return self._output.ended(running.address)
+        self._output.forget(running.address)
+        return ""
+
+    @endpoint
+    def set_output(self, addresses: Sequence[str], shown: bool, window: float) -> None:
+        """Say whether the client sees what processes write, and in how many seconds it is folded."""
+        for running in [self._running[address] for address in addresses if address in self._running]:
+            running.output = replace(running.output, shown=shown, window=window)
+            self._output.set_options(running.address, running.output)
 
     # ---- restarts
 
@@ -354,6 +391,7 @@ class HostAgent(Actor):
             self._kill(running)
             self._launcher.close()  # some may not have started yet
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))
+        self._output.close(_OUTPUT_SECONDS)
         self._launcher.close()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 from monarch import config
 from monarch._actor import Future
+from monarch._logs.output import OutputOptions
 from monarch._mesh import agents, services
 from monarch._mesh.actor_mesh import introduce
 from monarch._mesh.boot import Parcel
@@ -93,7 +94,7 @@ class HostMesh(ShapedMesh):
         policy = Restart.of(restart)
         process, label, uid = here.get(), name or "procs", new_id()
         owner = sending.sender(process)
-        parcel = _parcel(bootstrap)
+        parcel, output = _parcel(bootstrap), OutputOptions.configured()
         requests = []
         for first in range(0, extent.nelements, each):
             ranks = range(first, first + each)
@@ -110,6 +111,7 @@ class HostMesh(ShapedMesh):
                     process.address,
                     owner._uid,
                     policy,
+                    output,
                 )
             )
         hosts = [self._agents[rank] for rank in self._ndslice]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import pickle
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -10,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from monarch._actor import Actor, Future, checker, future_of
-from monarch._mesh import agents
+from monarch._mesh import agents, log_options
 from monarch._mesh.actor_mesh import ActorMesh, endpoint_names, introduce
 from monarch._runtime import here, sending
 from monarch._runtime.children import Child
@@ -164,6 +165,32 @@ class ProcMesh(ShapedMesh):
                 f"processes of mesh {self._name!r} are on {len(set(hosts))} hosts; slice it first"
             )
         return HostMesh(Shape.unity(), hosts[:1])
+
+    def logging_option(
+        self,
+        stream_to_client: bool = True,
+        aggregate_window_sec: float | None = None,
+        level: int = logging.INFO,
+    ) -> Future[None]:
+        """Say what this program shows of the output of these processes; done when it holds in all.
+
+        Files have all of it, whatever is shown.
+
+        Args:
+            stream_to_client: whether it is shown at all.
+            aggregate_window_sec: seconds in which similar lines are folded into one with their
+                count; 0 folds nothing, None is 3 seconds.
+            level: of the root logger in each process. Records from this level on are written to
+                standard error, unless the program has set up handlers of its own.
+
+        Raises:
+            ConfigError: for a window that is negative or of output that is not shown, or a level
+                outside of 0 to 255 (also `ValueError`).
+            MeshClosed: if the mesh has been stopped.
+        """
+        log_options.check(stream_to_client, aggregate_window_sec, level)
+        members = dict(zip(*self._members()))
+        return log_options.apply(self.spawn, members, stream_to_client, aggregate_window_sec, level)
 
     def stop(self, reason: str = "stopped by its program") -> Future[None]:
         """End these processes: actors clean up first, and what does not end in time is killed.

@@ -8,6 +8,7 @@ environment variable that says which is removed before any code of the user runs
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ from importlib import import_module
 
 from monarch import config
 from monarch._debug import hook
+from monarch._logs import records, streams
 from monarch._mesh.boot import Boot, Parcel, SetUp
 from monarch._mesh.controller import source_of
 from monarch._runtime import here
@@ -47,11 +49,14 @@ def main() -> None:
     process.reactor.watch(boot.lifeline, lambda events: os._exit(0))
     process.on_shutdown = lambda: _shut_down(process)
     here.put(process)
+    streams.install(process, boot.pipes)
+    records.install()
     hook.install(source_of)
     _unpack(process, boot.parcel)
     process.reactor.stand_by()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed it
+            stream.flush()
 
 
 def _unpack(process: Process, descriptor: int) -> None:

@@ -213,6 +213,7 @@ class Cell:
 
     def create(self, work: Work) -> Script:
         """Run the constructor."""
+        self.process.on_actors()
         if self.header.restart.scope != "never":
             self._birth = work
         current.set(Context(self.identity, self.identity.rank))

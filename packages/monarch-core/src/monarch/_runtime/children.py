@@ -136,12 +136,13 @@ class Children:
 def _with_process(child: Child, rank: int, address: str, error: SupervisionError) -> MeshFailure:
     """Return the failure of an actor that ended with its process."""
     facts: dict[str, Any] = {name: getattr(error, name, None) for name in ("exit_code", "signal", "pid")}
+    facts["stderr"] = getattr(error, "stderr", "")
     return MeshFailure(
         mesh_name=child.name,
         rank=rank,
         coordinates=dict(child.shape.extent.point_of_rank(rank)),
         class_name=child.class_name,
-        cause=str(error),
+        cause=error.args[0],
         process=address,
         restarting=comes_back(error),
         mesh=child.mesh,

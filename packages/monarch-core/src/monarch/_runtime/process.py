@@ -84,6 +84,8 @@ class Process:
         self.on_shutdown: Callable[[], None] = lambda: None
         self.on_empty: Callable[[], None] = lambda: None
         """Called when the last actor has ended."""
+        self.on_actors: Callable[[], None] = lambda: None
+        """Called when an actor begins, on its own thread, and when one has ended."""
         self.private_descriptors: list[int] = []
         """What a fork must not keep open."""
         self.ending = False
@@ -344,6 +346,7 @@ class Process:
             if len(self._ended) > _KEEP_ENDED:
                 del self._ended[next(iter(self._ended))]
             empty = not self._actors
+        self.on_actors()
         if empty:
             self.on_empty()
 

@@ -25,9 +25,9 @@ class MeshFailure:
     `rank` counts in the mesh as it was spawned and `coordinates` are its labels there. At most
     one of `exit_code` and `signal` is set, and only if the process ended. `endpoint` names what
     ran, if anything did, and `traceback` is that of what it raised; `process` is set if the whole
-    process ended. `observed` is True if a pending call raised the failure already. `restarting` says
-    that a restart policy brings the rank back: its owner is told, and need not do anything. `mesh` is
-    the mesh, where its owner is told.
+    process ended, and `stderr` has its last lines. `observed` is True if a pending call raised the
+    failure already. `restarting` says that a restart policy brings the rank back: its owner is told,
+    and need not do anything. `mesh` is the mesh, where its owner is told.
     """
 
     mesh_name: str
@@ -41,6 +41,7 @@ class MeshFailure:
     signal: int | None = None
     pid: int | None = None
     process: str = ""
+    stderr: str = ""
     observed: bool = False
     restarting: bool = False
     traceback: str = field(default="", repr=False)
@@ -57,6 +58,8 @@ class MeshFailure:
             ("pid", self.pid),
         )
         lines += [f"  {name}: {value}" for name, value in facts if value is not None]
+        if self.stderr:
+            lines.append("  stderr:\n" + textwrap.indent(self.stderr, "    "))
         if self.traceback:
             lines.append(textwrap.indent(self.traceback.rstrip(), "  "))
         if self.because is not None:
