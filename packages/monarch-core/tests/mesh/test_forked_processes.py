@@ -98,7 +98,7 @@ mesh.spawn("worker", Worker).run.call_one({register!r}).get(20)
 mesh.stop().get(20)
 """)
     assert client.finish() == 0
-    assert sorted(client.output.split()) == ["end", "last"]
+    assert sorted(line.split()[-1] for line in client.output.splitlines()) == ["end", "last"]
 
 
 def test_temporary_folders_of_the_program_outlive_its_processes(program):
