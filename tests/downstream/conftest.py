@@ -16,7 +16,7 @@ collect_ignore = ["acme-monarch-loopback"]  # its tests run where it is installe
 
 CORE = Path(__file__).resolve().parents[2] / "packages" / "monarch-core"
 # What the core needs, and what its extra `testing` asks for: copied, since tests use no network.
-PRESENT = ("pluggy", "cloudpickle", "protobuf", "pytest", "iniconfig", "packaging", "pygments")
+PRESENT = ("click", "pluggy", "cloudpickle", "protobuf", "pytest", "iniconfig", "packaging", "pygments")
 
 
 def build(project: Path, folder: Path) -> Path:

@@ -43,7 +43,8 @@ class Registry(Actor):
     def get_or_spawn(self, name: str, cls: type[Actor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the controller of this name; one that failed is spawned anew."""
         known = self._controllers.get(name)
-        if known is None or here.get().cell(known._target.uid) is None:
+        cell = None if known is None else here.get().cell(known._target.uid)
+        if cell is None or cell.error is not None:
             known = self._controllers[name] = this_proc().spawn(name, cls, *args, **kwargs)  # type: ignore[assignment]
         return known
 

@@ -146,7 +146,9 @@ class HostAgent(Actor):
             os.close(descriptor)
         running.listener.release()
         self._watch(running, running.process)
-        running.first_word = ask_processes(self._runtime, (running.address,), Envelope(kind=STATUS), len)
+        running.first_word = ask_processes(
+            self._runtime, (running.address,), Envelope(kind=STATUS), len, observed=False
+        )
         self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
 
     def _spec(self, running: _Running, parcel: int, pipes: Pipes) -> LaunchSpec:

@@ -84,7 +84,7 @@ class Network:
     def was_awaited(self, address: str) -> bool:
         """Whether calls of this process waited for the one at `address` when it was lost, or still do."""
         peer = self._peers.get(address)
-        return peer is not None and (peer.raised or bool(peer.pending))
+        return peer is not None and (peer.raised or _is_observed(peer))
 
     # ---- on the thread that reads
 
@@ -194,7 +194,7 @@ class Network:
         self._forget_old()
 
     def _fail_pending(self, peer: Peer, error: SupervisionError) -> None:
-        peer.raised = bool(peer.pending)
+        peer.raised = _is_observed(peer)
         while peer.pending:
             with contextlib.suppress(KeyError):
                 port, awaited = peer.pending.popitem()
@@ -262,6 +262,11 @@ class Network:
         yield self._listener.fileno()
         for link in self._links:
             yield link.connection.fileno()
+
+
+def _is_observed(peer: Peer) -> bool:
+    """Whether the program waits for an answer of the peer."""
+    return any(awaited.observed for awaited in list(peer.pending.values()))
 
 
 def _scheme(address: str) -> str:

@@ -23,6 +23,9 @@ Buffers = Sequence[Sequence[bytes | memoryview]]
 class Awaited(Protocol):
     """A message that is to be answered."""
 
+    observed: bool
+    """Whether the program sees the error if the answer does not come."""
+
     def peer_at(self, rank: int) -> Peer:
         """Return the peer whose answer as `rank` is awaited."""
 
@@ -56,7 +59,7 @@ class Peer:
         self.fallen: SupervisionError | None = None
         """How the last of them ended, from when that is known until this one has ended, too."""
         self.raised = False
-        """Whether a pending call raised that error."""
+        """Whether the program saw that error, since a pending call raised it."""
         self.held = False
         self.blocked: list[Waiter] = []
         """Threads that wait for the connection to take output again."""

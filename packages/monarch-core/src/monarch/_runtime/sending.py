@@ -62,6 +62,7 @@ class _Route:
         "endpoint",
         "me",
         "numbering",
+        "observed",
         "peers",
         "positions",
         "prefix",
@@ -75,6 +76,7 @@ class _Route:
         self, process: Process, me: Instance, target: Target, kind: Any, endpoint: str, position: int
     ) -> None:
         self.process, self.me, self.target, self.endpoint = process, me, target, endpoint
+        self.observed = True
         self.positions = range(len(target.ranks)) if position == ALL else (position,)
         self.ranks = [target.ranks[each] for each in self.positions]
         self.peers = [process.peer(target.processes[rank]) for rank in self.ranks]
@@ -235,10 +237,10 @@ def _send(
 class _Question:
     """What a process is asked itself."""
 
-    __slots__ = ("_peer", "_position")
+    __slots__ = ("_peer", "_position", "observed")
 
-    def __init__(self, peer: Peer, position: int) -> None:
-        self._peer, self._position = peer, position
+    def __init__(self, peer: Peer, position: int, observed: bool) -> None:
+        self._peer, self._position, self.observed = peer, position, observed
 
     def peer_at(self, rank: int) -> Peer:
         """Return the peer that was asked."""
@@ -250,16 +252,24 @@ class _Question:
 
 
 def ask_processes(
-    process: Process, addresses: Sequence[str], question: Envelope, combine: Callable[[list[Any]], Any]
+    process: Process,
+    addresses: Sequence[str],
+    question: Envelope,
+    combine: Callable[[list[Any]], Any],
+    *,
+    observed: bool = True,
 ) -> Promise:
-    """Ask each process itself, not an actor in it, and return the promise of all answers, combined."""
+    """Ask each process itself, not an actor in it, and return the promise of all answers, combined.
+
+    `observed` says whether it is the program that asks.
+    """
     promise = Promise()
     port = process.ports.open(Gather(promise, len(addresses), combine))
     for position, address in enumerate(addresses):
         own = Envelope(port=port, rank=position)
         own.MergeFrom(question)
         peer = process.peer(address)
-        peer.pending[port] = _Question(peer, position)
+        peer.pending[port] = _Question(peer, position, observed)
         if not peer.post(own):
             process.network.no_answer(peer, port)
     return promise
