@@ -23,6 +23,7 @@ REASONS = frozenset(
     {
         "needs root",
         "needs a second CPU",
+        "needs a control group of its own",
         "needs an accelerator",
     }
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,52 @@ except (SupervisionError, ActorError) as error:
     )
     assert client.finish() == 0
     assert all(word in client.output for word in [*words, "worker", "run", "rank 1"])
+
+
+@pytest.fixture
+def small_group():
+    """A control group for memory whose processes may have 300 MB, of which this test is no part."""
+    own = {
+        controllers: group.lstrip("/")
+        for _, controllers, group in (
+            line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()
+        )
+    }
+    base = Path("/sys/fs/cgroup")
+    folder, limit = base / own.get("", ""), "memory.max"
+    if "memory" in own:
+        folder, limit = base / "memory" / own["memory"], "memory.limit_in_bytes"
+    group = folder / f"monarch-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(300 << 20))
+    except OSError as error:
+        pytest.skip(f"needs a control group of its own: {error}")
+    yield group
+    deadline = time.monotonic() + 10
+    while (group / "cgroup.procs").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    group.rmdir()
+
+
+def test_a_process_that_the_kernel_killed_for_its_memory_is_said_to_be(program, small_group):
+    client = program(
+        MORE
+        + f"""
+with open("{small_group}/cgroup.procs", "w") as file:
+    file.write(str(os.getpid()))
+workers = workers(2)
+try:
+    workers.slice(procs=1).run.call_one("held = bytearray(1 << 30)").get(20)
+except ProcessDied as error:
+    say(error)
+say("alive", workers.slice(procs=0).echo.call_one("yes").get(20))
+"""
+    )
+    assert client.finish() == 0
+    assert "killed by signal 9 (SIGKILL) by the kernel, as memory ran out" in client.output
+    assert "alive yes" in client.output
 
 
 def test_a_process_killed_from_outside_is_named_with_its_pid_within_a_second(program):

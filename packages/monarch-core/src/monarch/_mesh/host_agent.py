@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from monarch._actor import Actor, Port, endpoint
 from monarch._logs.output import Output, OutputOptions, Pipes
 from monarch._mesh.boot import Boot
 from monarch._mesh.command import ENTRY, BootstrapCommand, default_bootstrap_cmd, resolve_binding
+from monarch._mesh.out_of_memory import KernelKills
 from monarch._runtime import here
 from monarch._runtime.client import folder_of, new_address
 from monarch._runtime.process import Process as Runtime
@@ -88,6 +90,7 @@ class HostAgent(Actor):
         self._runtime.network.on_refused = self._kill_refused
         self._runtime.on_lost = self._end_orphans
         self._ending = False
+        self._kernel_kills = KernelKills()
         self._output = Output(self._runtime.private_descriptors)
 
     @endpoint(explicit_response_port=True)
@@ -207,7 +210,10 @@ class HostAgent(Actor):
             self._watch(running, process)
             return
         running.listener.close()
-        self._ended(running, ended, str(ended))
+        how = str(ended)
+        if ended.signal == signal.SIGKILL and self._kernel_kills.explain():
+            how += " by the kernel, as memory ran out"
+        self._ended(running, ended, how)
 
     def _ended(self, running: _Running, ended: Exit, how: str) -> None:
         what = f"process of mesh {running.request.mesh_name!r} rank {running.rank}"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -50,10 +51,17 @@ class Exit:
 
     def __str__(self) -> str:
         if self.signal is not None:
-            return f"was killed by signal {self.signal}"
+            return f"was killed by signal {self.signal}{_name_of(self.signal)}"
         if self.exit_code is not None:
             return f"exited with code {self.exit_code}"
         return "is gone"
+
+
+def _name_of(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:  # one of the real-time signals
+        return ""
 
 
 class Process(Protocol):
