@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from monarch._runtime import fates, here
 from monarch.actor import Actor, Restart, concurrent_endpoint, current_rank, endpoint, status, this_host
 from monarch.errors import ActorDied, ProcessDied, SupervisionError, WrongArgument
 
@@ -256,6 +257,22 @@ def test_it_comes_back_again_and_again(crew, until):
     for _ in range(3):
         kill(until, counter)
         assert counter.add.call_one().get(20) == 1
+
+
+def test_it_comes_back_when_it_dies_long_after_its_first_death(crew, until, monkeypatch):
+    monkeypatch.setattr(fates, "_PATIENCE", 0.01)
+    counter = crew(restart=AT_ONCE).spawn("counter", Counter)
+    for _ in range(3):
+        kill(until, counter)
+        patience_is_over()
+    assert counter.add.call_one().get(20) == 1
+
+
+def patience_is_over():
+    """Wait until what was to be said after `_PATIENCE` has been said."""
+    over = threading.Event()
+    here.get().later(0.02, over.set)
+    assert over.wait(20)
 
 
 def test_the_pending_call_hears_how_it_ended_and_that_it_is_restarted(crew):

@@ -46,13 +46,14 @@ class Fates:
 
     def declare(self, address: str, error: SupervisionError, incarnation: int = 0) -> None:
         """State how an incarnation of the process at `address` ended. The first statement holds."""
-        final = not comes_back(error)
         with self._lock:
             known = self._known.setdefault(address, {})
-            known.setdefault(incarnation, error)
+            if incarnation in known:
+                return
+            known[incarnation] = error
             if len(known) > _KEEP_EACH:
                 del known[next(iter(known))]
-            if final:
+            if not comes_back(error):
                 self._agents.pop(address, None)
             if len(self._known) > _KEEP:
                 del self._known[next(iter(self._known))]
