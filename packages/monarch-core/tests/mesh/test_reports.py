@@ -216,10 +216,10 @@ current, over, heard = [], threading.Event(), []
 monarch.actor.unhandled_fault_hook = heard.append
 poller = threading.Thread(target=poll)
 poller.start()
-for _ in range(10):
+for _ in range(50):
     one_round()
 settled = held()
-for _ in range(40):
+for _ in range(100):
     one_round()
 over.set()
 poller.join(20)
