@@ -20,9 +20,12 @@ FRAME = "codec_max_frame_length"
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch):
+def _fresh(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # no file of settings there
     monkeypatch.setattr(config, "_runtime", {})
-    monkeypatch.setattr(config, "_environment", {})
+    monkeypatch.setattr(config, "_cached", {})
+    monkeypatch.setattr(config, "_file_values", None)
+    monkeypatch.setattr(config, "_file_path", None)
 
 
 def test_without_anything_every_setting_has_its_default():
@@ -127,3 +130,79 @@ def test_processes_inherit_what_was_configured_before_they_were_spawned():
 def test_a_setting_with_choices_takes_no_other(value):
     with pytest.raises(ConfigError, match="'proc_start_method' takes 'fork' or 'exec', not"):
         configure(proc_start_method=value)
+
+
+# ---- the file of the project
+
+TABLES = {"monarch.toml": "", "pyproject.toml": "[tool.monarch]\n"}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_file_of_the_project_comes_before_the_defaults(tmp_path, name):
+    (tmp_path / name).write_text(TABLES[name] + 'cleanup_timeout = "7s"\ntail_log_lines = 5\n')
+    assert (config.get("cleanup_timeout"), config.get("tail_log_lines")) == (7.0, 5)
+    assert config.source_of("cleanup_timeout") == str(tmp_path / name)
+
+
+def test_the_environment_comes_before_the_file(tmp_path, monkeypatch):
+    (tmp_path / "monarch.toml").write_text("cleanup_timeout = 7\n")
+    monkeypatch.setenv("MONARCH_CLEANUP_TIMEOUT", "8s")
+    assert config.get("cleanup_timeout") == 8.0
+    assert config.source_of("cleanup_timeout") == "MONARCH_CLEANUP_TIMEOUT"
+
+
+def test_the_nearest_file_counts_whole(tmp_path, monkeypatch):
+    (tmp_path / "monarch.toml").write_text("cleanup_timeout = 7\ntail_log_lines = 5\n")
+    inner = tmp_path / "inner" / "most"
+    inner.mkdir(parents=True)
+    (inner.parent / "pyproject.toml").write_text("[tool.monarch]\ncleanup_timeout = 9\n")
+    monkeypatch.chdir(inner)
+    assert (config.get("cleanup_timeout"), config.get("tail_log_lines")) == (9.0, 20)
+
+
+def test_the_project_of_somebody_else_is_passed_over(tmp_path, monkeypatch):
+    (tmp_path / "monarch.toml").write_text("cleanup_timeout = 7\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "pyproject.toml").write_text("[tool.other]\nfile = 'monarch'\n")
+    monkeypatch.chdir(inner)
+    assert config.get("cleanup_timeout") == 7.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cleanup_timout = 1\n", ["cleanup_timout", "did you mean 'cleanup_timeout'"]),
+        ("cleanup_timeout = []\n", ["cleanup_timeout", "seconds"]),
+        ("cleanup_timeout = -1\n", ["cleanup_timeout", "negative"]),
+        ("cleanup_timeout\n", ["TOML"]),
+    ],
+    ids=["unknown", "type", "value", "syntax"],
+)
+def test_a_wrong_file_is_an_error_that_names_it(tmp_path, text, words):
+    (tmp_path / "monarch.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        config.get("tail_log_lines")
+    assert all(word in str(caught.value) for word in ["monarch.toml", *words])
+
+
+def test_a_folder_that_was_removed_has_no_file(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert config.get("tail_log_lines") == 20
+
+
+def test_spawned_processes_have_what_the_file_says(tmp_path):
+    class Reader(Actor):
+        @endpoint
+        def read(self):
+            return config.get("tail_log_lines"), config.source_of("tail_log_lines")
+
+    (tmp_path / "monarch.toml").write_text("tail_log_lines = 5\n")
+    procs = this_host().spawn_procs()
+    value, source = procs.spawn("reader", Reader).read.call_one().get(20)
+    procs.stop().get(20)
+    assert value == 5
+    assert source != "default"

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
     from monarch.abc import Launcher, Transport
 
-__all__ = ["BUILTINS", "ENTRY_POINT_GROUP", "installed", "launcher_for", "not_yet_offered", "transport_for"]
+__all__ = [
+    "BUILTINS",
+    "ENTRY_POINT_GROUP",
+    "installed",
+    "interfaces",
+    "launcher_for",
+    "left_out",
+    "not_yet_offered",
+    "transport_for",
+]
 
 ENTRY_POINT_GROUP = "monarch.plugins"
 BUILTINS = ("monarch._builtin.ipc_transport", "monarch._builtin.local_launcher")
@@ -74,6 +83,16 @@ def installed() -> list[PluginInfo]:
     return [found[name] for name in sorted(found)]
 
 
+def interfaces() -> dict[str, tuple[int, int]]:
+    """Return the interface version that each distribution speaks; the greatest, if its plugins differ."""
+    return dict(_loaded().interfaces)
+
+
+def left_out() -> list[PluginVersionError]:
+    """Return why plugins are not used that are for another version of the interface."""
+    return list(_loaded().left_out)
+
+
 def not_yet_offered(distribution: str, version: str, *names: str) -> Callable[[str], NoReturn]:
     """Return the ``__getattr__`` of a plugin's package whose features `names` are still to come."""
     package = distribution.replace("-", "_")
@@ -96,6 +115,7 @@ class _Plugins:
         self.manager = pluggy.PluginManager(hookspecs.hookspec.project_name)
         self.manager.add_hookspecs(hookspecs)
         self.versions: dict[str, str] = {}
+        self.interfaces: dict[str, tuple[int, int]] = {}
         self.left_out: list[PluginVersionError] = []
         origins: dict[str, str] = {}
         for entry_point in entry_points:
@@ -109,13 +129,14 @@ class _Plugins:
             origins[entry_point.name] = distribution
             plugin = _load(entry_point, where)
             try:
-                _check_version(plugin, entry_point.name, distribution, version, where)
+                speaks = _check_version(plugin, entry_point.name, distribution, version, where)
             except PluginVersionError as refusal:
                 _log.warning("%s", refusal)
                 self.left_out.append(refusal)
                 continue
             self._register(plugin, entry_point.name, where)
             self.versions[distribution] = version
+            self.interfaces[distribution] = max(speaks, self.interfaces.get(distribution, speaks))
 
     def _register(self, plugin: object, name: str, where: str) -> None:
         # ValueError: the same module under two names. The other one: a hook that does not exist,
@@ -171,7 +192,7 @@ def _load(entry_point: EntryPoint, where: str) -> Any:
         raise PluginError(f"{where} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
 
 
-def _check_version(plugin: object, name: str, distribution: str, version: str, where: str) -> None:
+def _check_version(plugin: object, name: str, distribution: str, version: str, where: str) -> tuple[int, int]:
     ours = API_VERSION
     match getattr(plugin, "MONARCH_API", None):
         case (int(major), int(minor)):
@@ -186,7 +207,7 @@ def _check_version(plugin: object, name: str, distribution: str, version: str, w
     elif theirs[0] < ours[0]:
         remedy = f"upgrade {distribution}, or install a {_CORE} older than {__version__}"
     else:
-        return
+        return theirs
     raise PluginVersionError(name, f"{distribution} {version}", theirs, ours, remedy)
 
 

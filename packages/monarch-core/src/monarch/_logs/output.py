@@ -32,6 +32,7 @@ _CELL_SECONDS = 1.0
 _END_SECONDS = 1.0
 _CHUNK = 1 << 16
 _LONGEST_NAME = 100
+_STATE = "~/.local/state"
 _HERE = Path(__file__).parent
 
 # The package's own __init__ is left out: it imports more than the collector needs.
@@ -158,6 +159,8 @@ class _Connection:
 
 def _folder() -> str:
     name = config.get("log_folder")
+    if (state := os.environ.get("XDG_STATE_HOME")) and name.startswith(f"{_STATE}/"):
+        name = state + name.removeprefix(_STATE)
     return os.path.abspath(os.path.expanduser(name)) if name else ""
 
 

@@ -52,4 +52,5 @@ class Parcel:
     prefix: str
     argv: list[str]
     settings: Mapping[str, Any]
+    file_settings: Mapping[str, Any]
     set_up: bytes | None

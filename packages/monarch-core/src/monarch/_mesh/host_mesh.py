@@ -202,7 +202,14 @@ def _product(hosts: Extent, per_host: Mapping[str, int]) -> Extent:
 
 def _parcel(bootstrap: Callable[[], Any] | None) -> bytes:
     set_up = None if bootstrap is None else _bytes(bootstrap, "the bootstrap function")
-    parcel = Parcel(list(sys.path), sys.prefix, list(sys.argv), config.get_runtime_config(), set_up)
+    parcel = Parcel(
+        list(sys.path),
+        sys.prefix,
+        list(sys.argv),
+        config.get_runtime_config(),
+        config.get_file_config(),
+        set_up,
+    )
     return _bytes(parcel, "the settings")
 
 

@@ -68,6 +68,7 @@ def _unpack(process: Process, descriptor: int) -> None:
     else:  # another environment: its own packages come first, then the program's modules
         sys.path.extend(entry for entry in parcel.path if entry not in sys.path)
     sys.argv[:] = parcel.argv
+    config.use_file_config(parcel.file_settings)
     config.configure(**parcel.settings)
     if parcel.set_up is not None:
         _run_set_up(process, parcel.set_up)

@@ -19,7 +19,11 @@ from monarch.cli.output import print_json
 from monarch.errors import MonarchError
 
 # Each in a module of its own, which is imported when it is asked for: one command does not pay for another.
-_COMMANDS = {"debug": "monarch.cli.debug"}
+_COMMANDS = {
+    "config": "monarch.cli.config",
+    "debug": "monarch.cli.debug",
+    "plugins": "monarch.cli.plugins",
+}
 
 _INTERRUPTED = 130  # as a shell reports the end by Ctrl-C
 

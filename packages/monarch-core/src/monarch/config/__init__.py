@@ -1,9 +1,11 @@
-"""Settings of the core: one typed table and three layers.
+"""Settings of the core: one typed table and four layers.
 
-A value comes from the first of: `configure(...)` in this process, the environment
-variable `MONARCH_<NAME>`, the default in `SETTINGS`. Processes that a program spawns
-inherit what was configured before the spawn. The environment is read once. Durations are
-seconds, or text such as `"500ms"`, `"30s"`, `"5m"`, `"1h"`.
+A value comes from the first of: `configure(...)` in this process, the environment variable
+`MONARCH_<NAME>`, the settings file of the project, the default in `SETTINGS`. The file is
+`monarch.toml`, or `pyproject.toml` with a table `[tool.monarch]`, in the working directory or the
+next folder above that has one. Processes that a program spawns inherit what was configured before
+the spawn, and what the file says. Environment and file are read once. Durations are seconds, or text
+such as `"500ms"`, `"30s"`, `"5m"`, `"1h"`.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from monarch.config._file import find
 from monarch.errors import ConfigError, ConfigTypeError
 
 __all__ = [
@@ -24,6 +28,7 @@ __all__ = [
     "clear_runtime_config",
     "configure",
     "configured",
+    "get_file_config",
     "get_global_config",
     "get_runtime_config",
 ]
@@ -110,19 +115,27 @@ _TABLE = (
     Setting(
         "log_folder",
         str,
-        os.path.join(os.environ.get("XDG_STATE_HOME") or "~/.local/state", "monarch", "logs"),
-        "Folder for files with all output of actor processes, one folder in it for each run; empty for none.",
+        "~/.local/state/monarch/logs",
+        "Folder for files with all output of actor processes, one folder in it for each run; empty for none. "
+        "`XDG_STATE_HOME` replaces `~/.local/state`.",
     ),
     Setting("tail_log_lines", int, 20, "Last lines of its stderr that the failure of a process carries."),
 )
-SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _TABLE}
+SETTINGS: Mapping[str, Setting] = {each.name: each for each in _TABLE}
 
 _runtime: dict[str, Any] = {}
-_environment: dict[str, Any] = {}
-os.register_at_fork(after_in_child=_environment.clear)  # a fork may be given another environment
+_file_values: dict[str, Any] | None = None
+_file_path: Path | None = None
+_cached: dict[str, Any] = {}  # what is not in `_runtime`, by name
+os.register_at_fork(after_in_child=_cached.clear)  # a fork may be given another environment
 
 
-def _setting(name: str) -> Setting:
+def setting(name: str) -> Setting:
+    """Return one setting.
+
+    Raises:
+        ConfigError: if there is none of this name; the nearest one is named.
+    """
     try:
         return SETTINGS[name]
     except KeyError:
@@ -138,7 +151,7 @@ def configure(**values: object) -> None:
         ConfigError: for an unknown setting (also `ValueError`). Nothing is changed then.
         ConfigTypeError: for a value of the wrong type (also `TypeError`).
     """
-    parsed = {name: _setting(name).parse(value) for name, value in values.items()}
+    parsed = {name: setting(name).parse(value) for name, value in values.items()}
     _runtime.update(parsed)
 
 
@@ -155,14 +168,67 @@ def configured(**values: object) -> Iterator[dict[str, Any]]:
 
 
 def get(name: str) -> Any:
-    """Return the value in force of one setting."""
+    """Return the value in force of one setting.
+
+    Raises:
+        ConfigError: if there is no such setting, or the environment or the file has a wrong value.
+    """
     if name in _runtime:
         return _runtime[name]
-    if name not in _environment:  # read once: this is asked for every message
-        setting = _setting(name)
-        text = os.environ.get(f"MONARCH_{name.upper()}")
-        _environment[name] = setting.default if text is None else setting.parse(text)
-    return _environment[name]
+    if name not in _cached:  # read once: this is asked for every message
+        known = setting(name)
+        text = os.environ.get(_variable(name))
+        if text is not None:
+            _cached[name] = known.parse(text)
+        else:
+            _cached[name] = get_file_config().get(name, known.default)
+    return _cached[name]
+
+
+def source_of(name: str) -> str:
+    """Return where the value in force of a setting comes from: "call", a variable, a file, or "default"."""
+    if setting(name).name in _runtime:
+        return "call"
+    if _variable(name) in os.environ:
+        return _variable(name)
+    if name in get_file_config():
+        return "the program" if _file_path is None else str(_file_path)
+    return "default"
+
+
+def _variable(name: str) -> str:
+    return f"MONARCH_{name.upper()}"
+
+
+def get_file_config() -> dict[str, Any]:
+    """Return what the settings file of this project says.
+
+    Raises:
+        ConfigError: if it cannot be read, has an unknown setting, or a value that is not acceptable.
+    """
+    global _file_path
+    if _file_values is None:
+        _file_path, table = find(_working_directory())
+        use_file_config(table)
+    assert _file_values is not None
+    return dict(_file_values)
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # it has been removed
+        return Path("/")
+
+
+def use_file_config(values: Mapping[str, object]) -> None:
+    """Take these values for those of the file, as a process does that another one has spawned."""
+    global _file_values
+    try:
+        _file_values = {name: setting(name).parse(value) for name, value in values.items()}
+    except ConfigError as error:
+        raise type(error)(f"{_file_path}: {error}" if _file_path else str(error)) from None
+    _cached.clear()
 
 
 def get_global_config() -> dict[str, Any]:
