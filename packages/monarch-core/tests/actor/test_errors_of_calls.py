@@ -250,7 +250,7 @@ def test_calls_that_wait_behind_the_end_fail_too(mortal, failures, until):
     one = mortal.slice(gpus=0)
     one.raise_value_error.broadcast("unheard")
     futures = [one.count.call_one() for _ in range(20)]
-    _died(futures[0], failures, until)
+    assert _died(futures[0], failures, until).observed
     assert {type(future.exception(timeout=20)) for future in futures} == {ActorDied}
 
 
@@ -276,6 +276,7 @@ def test_a_constructor_that_raises_fails_the_mesh_and_its_calls(procs, failures,
     one = procs.slice(gpus=0).spawn("stillborn", Stillborn)
     failure = _died(one.count.call_one(), failures, until)
     assert (failure.endpoint, failure.class_name) == ("__init__", "Stillborn")
+    assert failure.observed
     assert isinstance(one.initialized.exception(timeout=20), ActorDied)
 
 

@@ -283,6 +283,7 @@ class Cell:
         is_stopped = self.process.ending and isinstance(error, MeshClosed)
         delay = None if is_stopped else self._budget.spend(self.rank)
         died = self._died(error, endpoint, delay is not None)
+        observed = self._is_raised(work, delay is not None)
         if delay is None:
             self._end(died, last=self._wind_up(error, cleanup=cleanup))
         else:
@@ -296,13 +297,20 @@ class Cell:
             cause=_cause(error, endpoint),
             endpoint=endpoint,
             pid=self.process.pid,
-            observed=work is not None and bool(work.envelope.port),
+            observed=observed,
             restarting=delay is not None,
             traceback=_traceback(error),
             because=getattr(error, "mesh_failure", None),
         )
         if not is_stopped:
             self.process.report(self.header.owner_process, self.header.owner, self.uid, failure)
+
+    def _is_raised(self, work: Work | None, restarting: bool) -> bool:
+        """Whether a call raises the failure: the one that was handled, or one that waits and is refused."""
+        with self._lock:
+            waiting = () if restarting else tuple(self.queue)
+        calls = [each for each in (work, *waiting) if isinstance(each, Work)]
+        return any(call.envelope.port and call.envelope.kind != STOP for call in calls)
 
     def _answer_with(self, work: Work | None, error: SupervisionError) -> None:
         """Tell who waits for the message that the actor failed at; it was delivered, so nobody else hears."""

@@ -76,8 +76,16 @@ def default_fault_hook(failure: MeshFailure) -> None:
     if failure.observed:
         _log.warning("%s (already raised by a call)", failure)
         return
-    print(f"monarch: unhandled failure, the program ends:\n{failure.report()}", file=sys.stderr, flush=True)
+    if _reported.acquire(blocking=False):
+        text = f"unhandled failure, the program ends:\n{failure.report()}"
+    else:  # most often another rank, which fails for the same reason
+        text = f"unhandled failure: {failure}"
+    print(f"monarch: {text}", file=sys.stderr, flush=True)
     sys.exit(1)
+
+
+_reported = threading.Lock()
+"""Held once the failure that ends the program has been printed in full."""
 
 
 root_hook: Callable[[MeshFailure], object] = default_fault_hook
@@ -113,8 +121,13 @@ def _run_hook(failure: MeshFailure) -> None:
         _log.exception("unhandled_fault_hook raised")
 
 
+_ends = threading.Lock()
+
+
 def _end_program(code: int) -> None:
     """End the program as its main thread would, which may be in any blocking call and cannot be asked to."""
+    if not _ends.acquire(blocking=False):
+        return  # another failure ends it already, and may not be cut short
     before_exit()
     overdue = threading.Timer(_EXIT_FUNCTIONS_SECONDS, os._exit, (code,))
     overdue.daemon = True

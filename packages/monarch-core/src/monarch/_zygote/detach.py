@@ -77,12 +77,23 @@ def _finish_imports(imported: Collection[str]) -> None:
     for name in imported:
         if (spec := specs.get(name)) is not None:
             spec._initializing = False
-    halfway = [name for name, spec in specs.items() if getattr(spec, "_initializing", False)]
+    halfway = {name for name, spec in specs.items() if getattr(spec, "_initializing", False)}
+    halfway |= _running_modules() - {"__main__", *imported}
     for name in specs:
         if any(name == each or name.startswith(f"{each}.") for each in halfway):
             del sys.modules[name]
     bootstrap: Any = importlib._bootstrap
     bootstrap._module_locks.clear()
+
+
+def _running_modules() -> set[str]:
+    """Return the modules whose code the caller is called from: not all loaders mark theirs as unfinished."""
+    running, frame = set(), sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            running.add(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return running
 
 
 def spec_of(module: object) -> Any:
