@@ -35,7 +35,7 @@ class Port:
 
     def exception(self, exc: Exception) -> None:
         """Send an exception: the receiver raises it."""
-        error = exc if isinstance(exc, CallError) else as_actor_error(exc, "an endpoint with a response port")
+        error = exc if isinstance(exc, CallError) else as_actor_error(exc, "the sender to this port")
         self._send(ERROR, dumps(error, "the exception sent to a port"))
 
     def _send(self, kind: Any, content: Any) -> None:

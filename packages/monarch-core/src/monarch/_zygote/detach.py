@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Collection
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from monarch._zygote import linux
@@ -88,7 +88,8 @@ def _finish_imports(imported: Collection[str]) -> None:
 
 def _running_modules() -> set[str]:
     """Return the modules whose code the caller is called from: not all loaders mark theirs as unfinished."""
-    running, frame = set(), sys._getframe()
+    running: set[str] = set()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "<module>":
             running.add(frame.f_globals.get("__name__", ""))
