@@ -391,6 +391,22 @@ wait_for_ever()
     assert client.errors.count("Traceback") == 1
 
 
+def test_an_interactive_session_is_told_and_goes_on(program):
+    client = program("""
+sys.ps1 = "> "
+import monarch.actor
+told, hook = threading.Event(), monarch.actor.unhandled_fault_hook
+monarch.actor.unhandled_fault_hook = lambda failure: (hook(failure), told.set())
+actors = workers(2)
+actors.slice(procs=0).run.broadcast("raise ValueError('on purpose')")
+told.wait()
+say("alive", actors.slice(procs=1).echo.call_one("yes").get())
+""")
+    assert client.says("alive") == "yes"
+    assert client.finish() == 0
+    assert "monarch: unhandled failure:" in client.errors
+
+
 def test_a_program_that_catches_what_a_constructor_raised_goes_on(program):
     client = program("""
 class Stillborn(Worker):
