@@ -281,3 +281,11 @@ def test_a_program_whose_standard_streams_are_closed_spawns(program, method, num
         MONARCH_PROC_START_METHOD=method,
     )
     assert client.finish() == 7
+
+
+def test_a_program_with_a_descriptor_above_its_limit_spawns(program):
+    client = program(
+        "say('echo', workers(1).echo.call_one(3).get(20))",
+        first="import os, resource; os.dup2(0, 300); resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))",
+    )
+    assert client.says("echo") == "3"

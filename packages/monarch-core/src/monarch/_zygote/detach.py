@@ -32,7 +32,10 @@ def leave_session_and_files(keep: Collection[int]) -> None:
                 os.fstat(number)
             except OSError:
                 continue  # the one that listed them
-            os.dup2(null, number, inheritable=False)
+            try:
+                os.dup2(null, number, inheritable=False)
+            except OSError:  # it is above the limit, which was higher when it was opened
+                os.close(number)
     os.close(null)
 
 
