@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -108,6 +109,12 @@ def test_a_call_raises_the_remote_exception_with_its_traceback(actor):
     assert "raise ValueError(text)" in error.exception_formatted
     assert "fallible.raise_value_error() on rank 1 raised ValueError: on purpose" in str(error)
     assert error.exception_formatted.rstrip() in str(error)
+
+
+@pytest.mark.parametrize("name", ["raise_it", "raise_async"])
+def test_the_traceback_begins_with_the_code_of_the_actor(actor, name):
+    text = getattr(actor, name).call_one(ValueError("on purpose")).exception().exception_formatted
+    assert os.path.basename(__file__) in text.splitlines()[1]
 
 
 def test_the_call_after_an_error_works(actor):

@@ -51,6 +51,7 @@ class Future(Generic[R]):
             ValueError: for a timeout that is no number, or negative.
             DeadlockError: if the wait could never end, since what it waits for needs this thread.
         """
+        __tracebackhide__ = True
         promise = self._promise
         if timeout is not None:
             timeout = _checked(timeout)

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from monarch._runtime.port import Port, as_actor_error
 from monarch._runtime.restart import Budget
 from monarch._runtime.spec import READY, ActorStatus, EndpointSpec, SpawnHeader, spec_of
 from monarch._runtime.supervision import MeshFailure
+from monarch._runtime.tracebacks import format_from_user
 from monarch._runtime.work import Work
 from monarch.errors import ActorDied, MeshClosed, SupervisionError
 from monarch.shape import Point
@@ -485,7 +485,7 @@ def _cause(error: BaseException, endpoint: str | None) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)) if error.__traceback__ else ""
+    return format_from_user(error) if error.__traceback__ else ""
 
 
 async def _stop_all(children: Sequence[Child], reason: str) -> None:
