@@ -31,7 +31,7 @@ from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
-_OUTPUT_SECONDS = 1.0  # without any progress, when processes have ended and their last output is shown
+_OUTPUT_SECONDS = 1.0  # without any progress, for what has been written to be shown
 
 
 @dataclass(frozen=True)
@@ -275,6 +275,7 @@ class HostAgent(Actor):
         for running in [self._running[address] for address in addresses if address in self._running]:
             running.output = replace(running.output, shown=shown, window=window)
             self._output.set_options(running.address, running.output)
+        self._output.flush(_OUTPUT_SECONDS)  # what is written from now on is treated as was asked
 
     # ---- restarts
 
