@@ -60,7 +60,7 @@ def _end(seconds: float) -> None:
     _stop_actors(process, deadline - seconds / 2)
     cell = process.cell(AGENT)
     if cell is not None and cell.actor is not None:
-        cell.actor.end_all(deadline - time.monotonic())
+        cell.actor.end_all(max(0.0, deadline - time.monotonic()))
 
 
 def _stop_actors(process: Process, deadline: float) -> None:
