@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import signal as signals
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -51,8 +50,7 @@ class Exit:
 
     def __str__(self) -> str:
         if self.signal is not None:
-            names = {each.value: f" ({each.name})" for each in signals.Signals}
-            return f"was killed by signal {self.signal}{names.get(self.signal, '')}"
+            return f"was killed by signal {self.signal}"
         if self.exit_code is not None:
             return f"exited with code {self.exit_code}"
         return "is gone"
