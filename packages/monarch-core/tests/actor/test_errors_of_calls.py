@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -108,6 +109,12 @@ def test_a_call_raises_the_remote_exception_with_its_traceback(actor):
     assert "raise ValueError(text)" in error.exception_formatted
     assert "fallible.raise_value_error() on rank 1 raised ValueError: on purpose" in str(error)
     assert error.exception_formatted.rstrip() in str(error)
+
+
+@pytest.mark.parametrize("name", ["raise_it", "raise_async"])
+def test_the_traceback_begins_with_the_code_of_the_actor(actor, name):
+    text = getattr(actor, name).call_one(ValueError("on purpose")).exception().exception_formatted
+    assert os.path.basename(__file__) in text.splitlines()[1]
 
 
 def test_the_call_after_an_error_works(actor):
@@ -250,7 +257,7 @@ def test_calls_that_wait_behind_the_end_fail_too(mortal, failures, until):
     one = mortal.slice(gpus=0)
     one.raise_value_error.broadcast("unheard")
     futures = [one.count.call_one() for _ in range(20)]
-    _died(futures[0], failures, until)
+    assert _died(futures[0], failures, until).observed
     assert {type(future.exception(timeout=20)) for future in futures} == {ActorDied}
 
 
@@ -276,6 +283,7 @@ def test_a_constructor_that_raises_fails_the_mesh_and_its_calls(procs, failures,
     one = procs.slice(gpus=0).spawn("stillborn", Stillborn)
     failure = _died(one.count.call_one(), failures, until)
     assert (failure.endpoint, failure.class_name) == ("__init__", "Stillborn")
+    assert failure.observed
     assert isinstance(one.initialized.exception(timeout=20), ActorDied)
 
 

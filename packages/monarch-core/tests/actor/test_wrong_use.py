@@ -137,6 +137,12 @@ CALLS = [
     ),
     ("as-endpoint-of-a-function", ValueError, lambda m: as_endpoint(_method), ["_method", "mesh.method"]),
     ("unpicklable-argument", PicklingError, lambda m: m.add.call(threading.Lock()), ["plain.add()", "lock"]),
+    (
+        "future-as-argument",
+        PicklingError,
+        lambda m: m.add.call(m.add.call(1)),
+        ["plain.add()", "a Future", "send its result"],
+    ),
     ("too-large", MessageTooLarge, _too_large, ["2", "limit is 1000", "codec_max_frame_length"]),
     (
         "selection",

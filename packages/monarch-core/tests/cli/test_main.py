@@ -18,6 +18,13 @@ def test_it_says_its_version(capsys):
     assert capsys.readouterr().out == f"monarch, version {__version__}\n"
 
 
+def test_it_runs_as_a_module():
+    command = [sys.executable, "-m", "monarch", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.endswith(
+        f"{__version__}\n"
+    )
+
+
 def test_help_is_no_failure(capsys):
     assert main(["debug", "--help"]) == 0
     assert "attach" in capsys.readouterr().out

@@ -57,6 +57,28 @@ def test_what_is_written_past_print_is_named_after_the_only_actor(talker, seen, 
     seen("[talker 0] word\n")
 
 
+def test_actors_write_any_character_whatever_the_locale(talk, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    source = "print('h\\u00e9'); sys.__stderr__.write('\\u6f22\\n')"
+    out, err = talk(f"""
+sys.stdout.reconfigure(encoding="utf-8")
+talkers().run.call_one({source!r}).get()
+""")
+    assert out == ["[talker 0] h\u00e9"]
+    assert err == [r"[talker 0] \u6f22"]  # the program's own stream takes no more
+
+
+def test_all_output_is_shown_when_processes_are_stopped(talk):
+    out, _ = talk("""
+processes = this_host().spawn_procs({"gpus": 3}, name="crew")
+processes.spawn("talker", Talker).run.call("for n in range(20): print(n)").get()
+processes.stop().get()
+print("stopped")
+""")
+    assert out[-1] == "stopped"
+    assert "50 similar lines" in out[-2]
+
+
 def test_two_actors_of_one_process_are_told_apart(talker, procs, seen):
     other = procs.slice(gpus=0).spawn("other", Talker)
     talker.run.call_one("print('one')").get(20)

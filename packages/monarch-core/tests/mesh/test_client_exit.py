@@ -335,3 +335,25 @@ say("on", workers(1).echo.call_one(1).get())
         )
     )
     assert client.says("on") == "1"
+
+
+def test_actors_in_the_process_of_the_program_clean_up_when_it_ends(program):
+    client = program("""
+class Tidy(Worker):
+    def __cleanup__(self, error):
+        say("cleaned", context().actor_instance.name, error)
+
+this_proc().spawn("local", Tidy).pid.call_one().get()
+get_or_spawn_controller("single", Tidy).get().pid.call_one().get()
+""")
+    assert client.finish() == 0
+    assert sorted(client.output.splitlines()) == ["cleaned local None", "cleaned single None"]
+
+
+def test_an_actor_in_the_process_of_the_program_does_not_keep_it(program, ends_alone):
+    client = program("""
+local = this_proc().spawn("local", Worker)
+local.run.call_one("wait_for_ever()")
+say("ready")
+""")
+    assert ends_alone(client) == 0

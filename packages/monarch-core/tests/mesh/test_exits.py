@@ -375,6 +375,64 @@ wait_for_ever()
     assert client.output.count("goodbye") == 1
 
 
+def test_several_ranks_that_fail_do_not_cut_each_other_short(program):
+    client = program("""
+import atexit
+def slow():
+    time.sleep(0.3)
+    say("goodbye")
+atexit.register(slow)
+workers(4).run.broadcast("raise ValueError('on purpose')")
+wait_for_ever()
+""")
+    assert client.finish() == 1
+    assert client.output.count("goodbye") == 1
+    assert client.errors.count("the program ends") == 1
+    assert client.errors.count("Traceback") == 1
+
+
+def test_an_interactive_session_is_told_and_goes_on(program):
+    client = program("""
+sys.ps1 = "> "
+import monarch.actor
+told, hook = threading.Event(), monarch.actor.unhandled_fault_hook
+monarch.actor.unhandled_fault_hook = lambda failure: (hook(failure), told.set())
+actors = workers(2)
+actors.slice(procs=0).run.broadcast("raise ValueError('on purpose')")
+told.wait()
+say("alive", actors.slice(procs=1).echo.call_one("yes").get())
+""")
+    assert client.says("alive") == "yes"
+    assert client.finish() == 0
+    assert "monarch: unhandled failure:" in client.errors
+
+
+def test_a_program_that_catches_what_a_constructor_raised_goes_on(program):
+    client = program("""
+class Stillborn(Worker):
+    def __init__(self):
+        raise ValueError("never born")
+
+stillborn = crew(2).spawn("stillborn", Stillborn)
+for _ in range(3):
+    try:
+        stillborn.pid.call().get()
+    except ActorDied:
+        say("caught")
+""")
+    assert client.finish() == 0
+    assert client.output.count("caught") == 3
+
+
+def test_an_actor_that_gives_itself_up_ends_the_program_though_its_call_returned(program):
+    client = program("""
+workers(1).run.call_one("from monarch.actor import context; context().actor_instance.abort('worn out')").get()
+wait_for_ever()
+""")
+    assert client.finish() == 1
+    assert "worn out" in client.errors
+
+
 def test_a_program_ended_by_a_failure_shows_the_traceback_of_the_actor(program):
     client = program("""
 workers(1).run.broadcast("raise ValueError('on purpose')")

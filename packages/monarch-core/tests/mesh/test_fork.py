@@ -98,6 +98,28 @@ say("parent", actors.pid.call_one().get(20) == pid)
     assert client.says("parent") == "True"
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_client_in_a_process_of_multiprocessing_ends_in_order(program, method):
+    client = program(f"""
+import multiprocessing
+
+class Tidy(Worker):
+    def __cleanup__(self, error):
+        say("cleaned", error)
+
+def use():
+    tidy = crew(1).spawn("tidy", Tidy)
+    tidy.pid.call_one().get(20)
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context({method!r}).Process(target=use)
+    child.start()
+    child.join()
+""")
+    assert client.says("cleaned") == "None"
+    assert client.finish() == 0
+
+
 def test_a_fork_of_multiprocessing_is_a_client_of_its_own(program):
     client = program(f"""{CLIENT}
 import multiprocessing

@@ -191,6 +191,21 @@ def test_a_module_that_was_half_imported_is_imported_in_full(program, tmp_path):
     assert client.says("answer") == "42"
 
 
+def test_a_module_whose_loader_marks_nothing_is_imported_in_full_too(program, tmp_path):
+    """As those of test runners and of plugin systems."""
+    (tmp_path / "half.py").write_text("from monarch.actor import Actor\nANSWER = 42\n")
+    client = program(
+        "workers(1).run.call_one(\"import half; print('answer', half.ANSWER, flush=True)\").get(20)",
+        first="""
+import importlib.util, os, sys
+spec = importlib.util.spec_from_file_location("half", os.path.join(os.path.dirname(__file__), "half.py"))
+sys.modules["half"] = half = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(half)
+""",
+    )
+    assert client.says("answer") == "42"
+
+
 def test_actors_may_import_on_threads_of_their_own(program):
     client = program(
         """
@@ -266,3 +281,11 @@ def test_a_program_whose_standard_streams_are_closed_spawns(program, method, num
         MONARCH_PROC_START_METHOD=method,
     )
     assert client.finish() == 7
+
+
+def test_a_program_with_a_descriptor_above_its_limit_spawns(program):
+    client = program(
+        "say('echo', workers(1).echo.call_one(3).get(20))",
+        first="import os, resource; os.dup2(0, 300); resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))",
+    )
+    assert client.says("echo") == "3"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 
 import pytest
@@ -266,6 +267,23 @@ def test_a_stopped_actor_is_no_failure(tidy, failures):
     actors.note.broadcast(1)
     assert isinstance(actors.pid.call_one().exception(20), MeshClosed)
     assert failures == []
+
+
+def test_stopping_twice_stops_once(tidy):
+    _, actors = tidy(2)
+    for reason in ("enough", "really"):
+        assert actors.stop(reason).get(20) is None
+    with pytest.raises(MeshClosed, match="enough"):
+        actors.pid.call().get(20)
+
+
+def test_actors_whose_process_is_gone_count_as_stopped(tidy, failures, until):
+    _, actors = tidy(2)
+    os.kill(actors.slice(procs=0).pid.call_one().get(20), signal.SIGKILL)
+    until(lambda: failures)
+    assert actors.stop().get(20) is None
+    with pytest.raises(MeshClosed):
+        actors.slice(procs=1).pid.call_one().get(20)
 
 
 # ---- hosts

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from monarch._runtime import client, here
 from monarch._runtime.context import current
@@ -35,6 +35,9 @@ class Future(Generic[R]):
     def __init__(self) -> None:
         raise TypeError("a Future comes from a call, such as mesh.endpoint.call(...); it is not constructed")
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Future stays where its call was made; send its result, which get() returns")
+
     def get(self, timeout: float | None = None) -> R:
         """Wait for the result and return it, or raise what the operation raised.
 
@@ -48,6 +51,7 @@ class Future(Generic[R]):
             ValueError: for a timeout that is no number, or negative.
             DeadlockError: if the wait could never end, since what it waits for needs this thread.
         """
+        __tracebackhide__ = True
         promise = self._promise
         if timeout is not None:
             timeout = _checked(timeout)

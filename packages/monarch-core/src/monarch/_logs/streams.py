@@ -93,11 +93,12 @@ def _marked(stream: TextIO, inode: int) -> TextIO:
             return stream
     except (AttributeError, OSError, ValueError):  # it is closed
         return stream
-    # The original goes on to work for whoever holds it; both write through one buffer.
-    stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
+    # The collector reads UTF-8, whatever the locale. The original goes on to work for whoever holds it;
+    # both write through one buffer.
+    stream.reconfigure(encoding="utf-8", errors=stream.errors, line_buffering=True)  # type: ignore[attr-defined]
     marked: TextIO = ActorStream(
         stream.buffer,
-        encoding=stream.encoding,
+        encoding="utf-8",
         errors=stream.errors,
         newline="\n",
         line_buffering=True,

@@ -12,7 +12,7 @@ from monarch._runtime.pickling import dumps
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import READY, ActorStatus, spec_of
 from monarch.shape import NDSlice, Shape, ShapedMesh, ValueMesh
-from monarch.wire.codec import STATUS, STOP, Envelope
+from monarch.wire.codec import STATUS, Envelope
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class ActorMesh(ShapedMesh, Generic[T]):
         Later calls raise `MeshClosed`, a `SupervisionError`, with the reason.
         """
         content = dumps(reason, "the reason")
-        return future_of(sending.call_all(here.get(), self._target, "", content, lambda values: None, STOP))
+        return future_of(sending.stop_all(here.get(), self._target, content))
 
     def __reduce__(self) -> tuple[Any, ...]:
         target = self._target

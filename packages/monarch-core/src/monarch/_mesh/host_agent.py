@@ -33,7 +33,7 @@ from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
-_OUTPUT_SECONDS = 1.0  # without any progress, when the client ends and shows the last output
+_OUTPUT_SECONDS = 1.0  # without any progress, for what has been written to be shown
 
 
 @dataclass(frozen=True)
@@ -281,6 +281,7 @@ class HostAgent(Actor):
         for running in [self._running[address] for address in addresses if address in self._running]:
             running.output = replace(running.output, shown=shown, window=window)
             self._output.set_options(running.address, running.output)
+        self._output.flush(_OUTPUT_SECONDS)  # what is written from now on is treated as was asked
 
     # ---- restarts
 
@@ -343,7 +344,7 @@ class HostAgent(Actor):
 
     @endpoint(explicit_response_port=True)
     def stop_processes(self, port: Port, addresses: Sequence[str] | None, reason: str) -> None:
-        """End processes, all of the host if None, and answer when they are gone."""
+        """End processes, all of the host if None, and answer when they are gone and their output is shown."""
         with self._lock:
             wanted = self._running if addresses is None else addresses
             chosen = [self._running[address] for address in wanted if address in self._running]
@@ -352,10 +353,14 @@ class HostAgent(Actor):
             port.send(None)
             return
 
+        def answer() -> None:
+            self._output.flush(_OUTPUT_SECONDS)
+            port.send(None)
+
         def ended(address: str) -> None:
             left.discard(address)
             if not left:
-                port.send(None)
+                threading.Thread(target=answer, name="monarch-stopped", daemon=True).start()
 
         for running in chosen:
             running.on_end.append(partial(ended, running.address))

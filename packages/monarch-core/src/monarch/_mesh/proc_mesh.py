@@ -81,10 +81,7 @@ class ProcMesh(ShapedMesh):
             WrongArgument: if `restart` is no policy (also `TypeError`).
             MeshClosed: if the mesh has been stopped.
         """
-        if self._closed:
-            raise MeshClosed(
-                f"cannot spawn {name!r}: process mesh {self._name!r} is stopped: {self._closed[0]}"
-            )
+        self._check_open(f"spawn {name!r}")
         _check_class(Class)
         policy = NEVER
         if "restart" not in inspect.signature(Class.__init__).parameters:
@@ -189,6 +186,7 @@ class ProcMesh(ShapedMesh):
             MeshClosed: if the mesh has been stopped.
         """
         log_options.check(stream_to_client, aggregate_window_sec, level)
+        self._check_open("set options of its logs")
         members = dict(zip(*self._members()))
         return log_options.apply(self.spawn, members, stream_to_client, aggregate_window_sec, level)
 
@@ -201,6 +199,10 @@ class ProcMesh(ShapedMesh):
         if len(processes) == len(self._processes):
             self._closed.append(reason)
         return agents.stop_processes(dict(zip(processes, hosts)), reason)
+
+    def _check_open(self, what: str) -> None:
+        if self._closed:
+            raise MeshClosed(f"cannot {what}: process mesh {self._name!r} is stopped: {self._closed[0]}")
 
     async def __aenter__(self) -> Self:
         return self

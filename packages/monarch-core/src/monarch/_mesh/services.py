@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 
 from monarch._actor import Actor
 from monarch._mesh.controller import Registry
@@ -11,12 +12,14 @@ from monarch._mesh.host_agent import HostAgent
 from monarch._mesh.identities import AGENT, REGISTRY
 from monarch._runtime import client, here, sending
 from monarch._runtime.pickling import dumps
+from monarch._runtime.process import Process
 from monarch._runtime.sending import Target
 from monarch._runtime.spec import SpawnHeader
 from monarch.shape import Shape
 from monarch.wire.codec import SPAWN
 
 _lock = threading.Lock()
+_LOOK = 0.002  # seconds between two looks at actors that end
 
 
 def start() -> None:
@@ -52,9 +55,21 @@ def _spawn(uid: bytes, name: str, cls: type[Actor]) -> None:
 
 
 def _end(seconds: float) -> None:
-    cell = here.get().cell(AGENT)
+    process = here.get()
+    deadline = time.monotonic() + seconds
+    _stop_actors(process, deadline - seconds / 2)
+    cell = process.cell(AGENT)
     if cell is not None and cell.actor is not None:
-        cell.actor.end_all(seconds)
+        cell.actor.end_all(max(0.0, deadline - time.monotonic()))
+
+
+def _stop_actors(process: Process, deadline: float) -> None:
+    """Stop what the program spawned in its own process, as it is stopped in others."""
+    own = [cell for cell in process.cells() if cell.uid not in (AGENT, REGISTRY)]
+    for cell in reversed(own):
+        cell.stop_soon("its client has ended")
+    while any(cell.error is None for cell in own) and time.monotonic() < deadline:
+        time.sleep(_LOOK)
 
 
 client.before_end.append(_end)

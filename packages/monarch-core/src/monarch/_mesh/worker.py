@@ -12,7 +12,6 @@ import contextlib
 import os
 import sys
 import threading
-import traceback
 from importlib import import_module
 
 from monarch import config
@@ -24,6 +23,7 @@ from monarch._runtime import here
 from monarch._runtime.client import instance_of
 from monarch._runtime.pickling import loads
 from monarch._runtime.process import Process
+from monarch._runtime.tracebacks import format_from_user
 from monarch.errors import SpawnError
 from monarch.plugins import transport_for
 
@@ -81,7 +81,7 @@ def _run_set_up(process: Process, content: bytes) -> None:
         if asyncio.iscoroutine(outcome):
             asyncio.run(outcome)
     except Exception as error:
-        text = "".join(traceback.format_exception(error))
+        text = format_from_user(error)
         process.broken = SpawnError(f"the bootstrap function of the process raised {error!r}\n{text}")
 
 

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from monarch._runtime.port import Port, as_actor_error
 from monarch._runtime.restart import Budget
 from monarch._runtime.spec import READY, ActorStatus, EndpointSpec, SpawnHeader, spec_of
 from monarch._runtime.supervision import MeshFailure
+from monarch._runtime.tracebacks import format_from_user
 from monarch._runtime.work import Work
 from monarch.errors import ActorDied, MeshClosed, SupervisionError
 from monarch.shape import Point
@@ -283,6 +283,7 @@ class Cell:
         is_stopped = self.process.ending and isinstance(error, MeshClosed)
         delay = None if is_stopped else self._budget.spend(self.rank)
         died = self._died(error, endpoint, delay is not None)
+        observed = self._is_raised(work, delay is not None)
         if delay is None:
             self._end(died, last=self._wind_up(error, cleanup=cleanup))
         else:
@@ -296,13 +297,20 @@ class Cell:
             cause=_cause(error, endpoint),
             endpoint=endpoint,
             pid=self.process.pid,
-            observed=work is not None and bool(work.envelope.port),
+            observed=observed,
             restarting=delay is not None,
             traceback=_traceback(error),
             because=getattr(error, "mesh_failure", None),
         )
         if not is_stopped:
             self.process.report(self.header.owner_process, self.header.owner, self.uid, failure)
+
+    def _is_raised(self, work: Work | None, restarting: bool) -> bool:
+        """Whether a call raises the failure: the one that was handled, or one that waits and is refused."""
+        with self._lock:
+            waiting = () if restarting else tuple(self.queue)
+        calls = [each for each in (work, *waiting) if isinstance(each, Work)]
+        return any(call.envelope.port and call.envelope.kind != STOP for call in calls)
 
     def _answer_with(self, work: Work | None, error: SupervisionError) -> None:
         """Tell who waits for the message that the actor failed at; it was delivered, so nobody else hears."""
@@ -477,7 +485,7 @@ def _cause(error: BaseException, endpoint: str | None) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)) if error.__traceback__ else ""
+    return format_from_user(error) if error.__traceback__ else ""
 
 
 async def _stop_all(children: Sequence[Child], reason: str) -> None:

@@ -98,7 +98,14 @@ class Children:
             if self._hears_from_actors(failure.process, owner):
                 return
             failure = replace(failure, observed=self._process.network.was_awaited(failure.process))
+        elif child is not None and not failure.restarting and self._is_awaited(child, failure):
+            failure = replace(failure, observed=True)
         self._process.supervise(owner, failure)
+
+    def _is_awaited(self, child: Child, failure: MeshFailure) -> bool:
+        """Whether a call is on its way to the failed actor, which will refuse it."""
+        address = child.processes[failure.rank]
+        return self._process.network.awaits(address, child.uid, besides=failure.endpoint)
 
     def _hears_from_actors(self, address: str, owner: bytes) -> bool:
         """Whether an owner of processes hears of the end of one through its actors there."""

@@ -49,7 +49,16 @@ def start_client() -> Process:
     supervision.before_exit = lambda: end_client(_EXIT_BUDGET)
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)
+    _end_with_multiprocessing()
     return process
+
+
+def _end_with_multiprocessing() -> None:
+    """Processes of `multiprocessing` end without exit functions, and have their own in place of them."""
+    if "multiprocessing.process" in sys.modules and sys.modules["multiprocessing.process"].parent_process():
+        from multiprocessing.util import Finalize
+
+        Finalize(None, _at_exit, exitpriority=0)
 
 
 def instance_of(process: Process, name: str) -> Instance:

@@ -86,6 +86,12 @@ class Network:
         peer = self._peers.get(address)
         return peer is not None and (peer.raised or _is_observed(peer))
 
+    def awaits(self, address: str, actor: bytes, besides: str | None) -> bool:
+        """Whether a call of this process, of any endpoint `besides` one, waits for an actor at `address`."""
+        peer = self._peers.get(address)
+        waiting = () if peer is None else list(peer.pending.values())
+        return any(each.actor == actor and each.endpoint != besides for each in waiting)
+
     # ---- on the thread that reads
 
     def _accept(self, events: int) -> None:

@@ -25,6 +25,9 @@ class Awaited(Protocol):
 
     observed: bool
     """Whether the program sees the error if the answer does not come."""
+    actor: bytes
+    """The actor whose failure it would raise, if it asks one."""
+    endpoint: str
 
     def peer_at(self, rank: int) -> Peer:
         """Return the peer whose answer as `rank` is awaited."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from typing import Any
 
 from monarch._runtime import here
 from monarch._runtime.pickling import copy_buffers, dumps, dumps_result, loads
+from monarch._runtime.tracebacks import format_from_user
 from monarch.errors import ActorError, CallError
 from monarch.wire.codec import ERROR, REPLY, Envelope
 
@@ -35,7 +35,7 @@ class Port:
 
     def exception(self, exc: Exception) -> None:
         """Send an exception: the receiver raises it."""
-        error = exc if isinstance(exc, CallError) else as_actor_error(exc, "an endpoint with a response port")
+        error = exc if isinstance(exc, CallError) else as_actor_error(exc, "the sender to this port")
         self._send(ERROR, dumps(error, "the exception sent to a port"))
 
     def _send(self, kind: Any, content: Any) -> None:
@@ -69,7 +69,7 @@ def _port(process: str, number: int, rank: int, once: bool, return_undeliverable
 
 def as_actor_error(error: BaseException, where: str) -> ActorError:
     """Wrap what an endpoint raised, with its traceback as text; what cannot be pickled gets a stand-in."""
-    text = "".join(traceback.format_exception(error))
+    text = format_from_user(error)
     message = f"{where} raised {type(error).__name__}: {error}"
     error = error.with_traceback(None)
     try:

@@ -111,6 +111,25 @@ class Gather:
         return self._combine([answer() for answer in self._answers if answer is not None])
 
 
+class Ends:
+    """Any answer of each of `size` ranks says that it has ended: one that can answer no more has, too.
+
+    A rank that ended before does not know any more which it was; so they are counted.
+    """
+
+    __slots__ = ("_missing", "_promise")
+
+    def __init__(self, promise: Promise, size: int) -> None:
+        self._promise, self._missing = promise, size
+
+    def take(self, rank: int, outcome: Outcome, failed: bool) -> bool:
+        """Count the answer; the last one settles the promise."""
+        self._missing -= 1
+        if not self._missing:
+            self._promise.settle(lambda: None)
+        return not self._missing
+
+
 class InArrivalOrder:
     """One answer of each of `size` ranks, each to the next of as many promises."""
 

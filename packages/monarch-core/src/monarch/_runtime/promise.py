@@ -71,6 +71,7 @@ class Promise:
 
     def result(self) -> Any:
         """Return the value or raise the error. Only after it is settled."""
+        __tracebackhide__ = True  # of test runners and notebooks: what matters is who asked
         with self._lock:
             if self._outcome is not None:
                 try:

@@ -10,13 +10,13 @@ from typing import Any
 from monarch._runtime.context import Context, Instance, current
 from monarch._runtime.peers import Peer
 from monarch._runtime.pickling import Pickled
-from monarch._runtime.ports import Gather, InArrivalOrder, OneAnswer, Sink
+from monarch._runtime.ports import Ends, Gather, InArrivalOrder, OneAnswer, Sink
 from monarch._runtime.process import Process
 from monarch._runtime.promise import Promise
 from monarch._transport import interrupts
 from monarch.errors import SupervisionError
 from monarch.shape import Shape
-from monarch.wire.codec import CANCEL, MESSAGE, Envelope, Message, encode_view
+from monarch.wire.codec import CANCEL, MESSAGE, STOP, Envelope, Message, encode_view
 
 _turn = count()
 
@@ -59,6 +59,7 @@ class _Route:
     """One sender, one endpoint, one position of a target or all: what messages have in common."""
 
     __slots__ = (
+        "actor",
         "endpoint",
         "me",
         "numbering",
@@ -77,6 +78,7 @@ class _Route:
     ) -> None:
         self.process, self.me, self.target, self.endpoint = process, me, target, endpoint
         self.observed = True
+        self.actor = b"" if kind == STOP else target.uid  # whoever stops an actor wants no more than its end
         self.positions = range(len(target.ranks)) if position == ALL else (position,)
         self.ranks = [target.ranks[each] for each in self.positions]
         self.peers = [process.peer(target.processes[rank]) for rank in self.ranks]
@@ -208,12 +210,18 @@ def call_all(
     endpoint: str,
     content: Pickled,
     combine: Callable[[list[Any]], Any],
-    kind: Any = MESSAGE,
 ) -> Promise:
     """Send to all and return the promise of all answers, combined."""
     call = _Call()
     sink = Gather(call, len(target.ranks), combine)
-    _send(target.route(process, kind, endpoint, ALL), content, sink, (call,))
+    _send(target.route(process, MESSAGE, endpoint, ALL), content, sink, (call,))
+    return call
+
+
+def stop_all(process: Process, target: Target, content: Pickled) -> Promise:
+    """Ask all to end, `content` being the reason, and return the promise of their ends."""
+    call = _Call()
+    _send(target.route(process, STOP, "", ALL), content, Ends(call, len(target.ranks)), (call,))
     return call
 
 
@@ -237,10 +245,11 @@ def _send(
 class _Question:
     """What a process is asked itself."""
 
-    __slots__ = ("_peer", "_position", "observed")
+    __slots__ = ("_peer", "_position", "actor", "endpoint", "observed")
 
     def __init__(self, peer: Peer, position: int, observed: bool) -> None:
         self._peer, self._position, self.observed = peer, position, observed
+        self.actor, self.endpoint = b"", ""
 
     def peer_at(self, rank: int) -> Peer:
         """Return the peer that was asked."""

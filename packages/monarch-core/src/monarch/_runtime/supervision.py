@@ -72,12 +72,31 @@ class MeshFailure:
 
 
 def default_fault_hook(failure: MeshFailure) -> None:
-    """End the program with exit code 1, unless a call of this program raised the failure already."""
+    """End the program with exit code 1, unless a call of this program raised the failure already.
+
+    Whoever works in an interactive interpreter or a notebook is told, and keeps what is there.
+    """
     if failure.observed:
         _log.warning("%s (already raised by a call)", failure)
-        return
-    print(f"monarch: unhandled failure, the program ends:\n{failure.report()}", file=sys.stderr, flush=True)
-    sys.exit(1)
+    elif hasattr(sys, "ps1"):
+        _print(failure, "unhandled failure")
+    else:
+        _print(failure, "unhandled failure, the program ends")
+        sys.exit(1)
+
+
+_printing = threading.Lock()
+_printed: tuple[str, str] | None = None
+
+
+def _print(failure: MeshFailure, what: str) -> None:
+    """Print a failure in full, or in one line if another rank has just failed in the same way."""
+    global _printed
+    way = (failure.mesh_name, failure.traceback)
+    with _printing:
+        text = str(failure) if failure.traceback and way == _printed else f"{what}:\n{failure.report()}"
+        _printed = way
+        print(f"monarch: {text}", file=sys.stderr, flush=True)
 
 
 root_hook: Callable[[MeshFailure], object] = default_fault_hook
@@ -113,8 +132,13 @@ def _run_hook(failure: MeshFailure) -> None:
         _log.exception("unhandled_fault_hook raised")
 
 
+_ends = threading.Lock()
+
+
 def _end_program(code: int) -> None:
     """End the program as its main thread would, which may be in any blocking call and cannot be asked to."""
+    if not _ends.acquire(blocking=False):
+        return  # another failure ends it already, and may not be cut short
     before_exit()
     overdue = threading.Timer(_EXIT_FUNCTIONS_SECONDS, os._exit, (code,))
     overdue.daemon = True

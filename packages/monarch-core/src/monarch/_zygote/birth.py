@@ -20,6 +20,8 @@ from monarch._zygote.keeper import Keeper, load
 from monarch._zygote.link import Link
 from monarch._zygote.request import Preload
 
+_END_SECONDS = 1.0
+
 
 class _Here:
     """What this process knows of its keeper. `why` says why there is no zygote of its own."""
@@ -161,7 +163,7 @@ def _forget() -> None:
 
 def _hang_up() -> None:
     if _here.link is not None:
-        _here.link.close()
+        _here.link.leave(_END_SECONDS)
         _here.link = None
 
 

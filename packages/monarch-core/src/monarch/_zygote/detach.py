@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Collection
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from monarch._zygote import linux
@@ -32,7 +32,10 @@ def leave_session_and_files(keep: Collection[int]) -> None:
                 os.fstat(number)
             except OSError:
                 continue  # the one that listed them
-            os.dup2(null, number, inheritable=False)
+            try:
+                os.dup2(null, number, inheritable=False)
+            except OSError:  # it is above the limit, which was higher when it was opened
+                os.close(number)
     os.close(null)
 
 
@@ -77,12 +80,24 @@ def _finish_imports(imported: Collection[str]) -> None:
     for name in imported:
         if (spec := specs.get(name)) is not None:
             spec._initializing = False
-    halfway = [name for name, spec in specs.items() if getattr(spec, "_initializing", False)]
+    halfway = {name for name, spec in specs.items() if getattr(spec, "_initializing", False)}
+    halfway |= _running_modules() - {"__main__", *imported}
     for name in specs:
         if any(name == each or name.startswith(f"{each}.") for each in halfway):
             del sys.modules[name]
     bootstrap: Any = importlib._bootstrap
     bootstrap._module_locks.clear()
+
+
+def _running_modules() -> set[str]:
+    """Return the modules whose code the caller is called from: not all loaders mark theirs as unfinished."""
+    running: set[str] = set()
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            running.add(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return running
 
 
 def spec_of(module: object) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -106,6 +107,19 @@ class Link:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+
+    def leave(self, seconds: float) -> None:
+        """Hang up, and wait for it to end: nothing of a program is left when it has ended."""
+        self.close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            ended = os.pidfd_open(self.pid)
+            try:
+                poll = select.poll()  # `select` takes only numbers below 1024
+                poll.register(ended, select.POLLIN)
+                poll.poll(seconds * 1000)
+            finally:
+                os.close(ended)
+            os.waitpid(self.pid, os.WNOHANG)
 
     def close(self) -> None:
         """Hang up: it ends, and all that it started."""
