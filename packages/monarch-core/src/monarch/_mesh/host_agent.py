@@ -47,6 +47,7 @@ class SpawnRequest:
     parcel: bytes
     owner_process: str
     owner: bytes
+    owner_incarnation: int
     restart: Restart
     output: OutputOptions
 
@@ -65,10 +66,11 @@ class _Running:
     output: OutputOptions
     process: Process | None = None
     incarnation: int = 0
-    first_word: Promise | None = None
     stopping: str | None = None
     waiting: bool = False
     """It has ended and is to be started again."""
+    overdue: str | None = None
+    """How it failed to start, if it is killed for that."""
     recycling: bool = False
     """It ends since another process of its mesh failed, and comes back."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
@@ -146,10 +148,10 @@ class HostAgent(Actor):
             os.close(descriptor)
         running.listener.release()
         self._watch(running, running.process)
-        running.first_word = ask_processes(
-            self._runtime, (running.address,), Envelope(kind=STATUS), len, observed=False
-        )
-        self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
+        question = Envelope(kind=STATUS)
+        first_word = ask_processes(self._runtime, (running.address,), question, len, observed=False)
+        check = partial(self._check_started, running, running.process, first_word)
+        self._runtime.later(config.get("proc_start_timeout"), check)
 
     def _spec(self, running: _Running, parcel: int, pipes: Pipes) -> LaunchSpec:
         listener, command = running.listener.fileno(), running.command
@@ -176,23 +178,18 @@ class HostAgent(Actor):
             entry=ENTRY if command == default_bootstrap_cmd() else None,
         )
 
-    def _check_started(self, running: _Running) -> None:
-        if running.process is None or running.first_word is None or running.first_word.settled:
+    def _check_started(self, running: _Running, process: Process, first_word: Promise) -> None:
+        if first_word.settled or running.process is not process:
             return
-        seconds = config.get("proc_start_timeout")
-        error = ProcessDied(
-            f"process of mesh {running.request.mesh_name!r} rank {running.rank} (pid {running.process.pid}) "
-            f"did not say a word in {seconds} s (proc_start_timeout); "
-            "does its bootstrap command keep descriptors and environment?",
-            pid=running.process.pid,
+        running.overdue = (
+            f"did not say a word in {config.get('proc_start_timeout')} s (proc_start_timeout); "
+            "does its bootstrap command keep descriptors and environment?"
         )
-        self._runtime.fates.declare(running.address, error, running.incarnation)
-        running.process.kill()
+        process.kill()
 
     def _kill_refused(self, address: str) -> None:
-        running = self._running.get(address)
-        if running is not None and running.process is not None:
-            running.process.kill()
+        if (running := self._running.get(address)) is not None:
+            self._kill([running])
 
     # ---- ends
 
@@ -207,7 +204,7 @@ class HostAgent(Actor):
             self._watch(running, process)
             return
         running.listener.close()
-        self._ended(running, ended, str(ended))
+        self._ended(running, ended, running.overdue or str(ended))
 
     def _ended(self, running: _Running, ended: Exit, how: str) -> None:
         what = f"process of mesh {running.request.mesh_name!r} rank {running.rank}"
@@ -240,6 +237,8 @@ class HostAgent(Actor):
         if running.stopping is None and not self._ending and not recycled:
             request, failure = running.request, self._failure(running, ended, how, delay is not None, stderr)
             self._runtime.report(request.owner_process, request.owner, request.mesh, failure)
+        elif delay is None and not self._ending:
+            self._runtime.report_end(running.request.owner_process, running.request.mesh, running.rank)
         if delay is None:
             for tell in running.on_end:
                 tell()
@@ -293,10 +292,12 @@ class HostAgent(Actor):
     def _restart(self, running: _Running, delay: float) -> None:
         """Take messages again at the same address, and start the next process there after `delay` seconds."""
         running.incarnation += 1
-        running.process = running.first_word = None
+        running.process = running.overdue = None
         running.listener = _listen(running.address)
         running.waiting = True
         self._runtime.later(delay, partial(self._launch_again, running))
+        if running.stopping is not None:  # since it was decided
+            self._ask_to_end(running, running.stopping)
 
     def _launch_again(self, running: _Running) -> None:
         if self._waits_no_more(running):
@@ -319,7 +320,7 @@ class HostAgent(Actor):
         others = [each for each in others if each.process is not None and not each.recycling]
         for each in others:
             each.recycling = True
-            self._runtime.peer(each.address).post(Envelope(kind=SHUTDOWN))
+            self._runtime.peer(each.address).post(Envelope(kind=SHUTDOWN, rank=1))
         ends = [(each, each.incarnation) for each in others]
 
         def kill_late() -> None:
@@ -327,10 +328,15 @@ class HostAgent(Actor):
 
         self._runtime.later(config.get("cleanup_timeout"), kill_late)
 
-    def _end_orphans(self, owner_process: str) -> None:
+    def _end_orphans(self, owner_process: str, incarnation: float) -> None:
         """The process that owns meshes of processes is gone: nobody else ends them."""
         with self._lock:
-            orphans = [each for each in self._running.values() if each.request.owner_process == owner_process]
+            orphans = [
+                each
+                for each in self._running.values()
+                if each.request.owner_process == owner_process
+                and each.request.owner_incarnation <= incarnation
+            ]
         self._end(orphans, "the process of its owner is gone")
 
     # ---- stopping
@@ -370,8 +376,9 @@ class HostAgent(Actor):
 
     def _kill(self, chosen: Sequence[_Running]) -> None:
         for running in chosen:
-            if running.process is not None and running.address in self._running:
-                running.process.kill()
+            process = running.process
+            if process is not None and running.address in self._running:
+                process.kill()
 
     def end_all(self, seconds: float) -> None:
         """End every process within `seconds`, by force from then on; called on any thread."""

@@ -80,6 +80,8 @@ def _run_set_up(process: Process, content: bytes) -> None:
         if asyncio.iscoroutine(outcome):
             asyncio.run(outcome)
     except Exception as error:
+        if process.incarnation:
+            raise  # it ends, and is started again or not, as its policy says
         text = "".join(traceback.format_exception(error))
         process.broken = SpawnError(f"the bootstrap function of the process raised {error!r}\n{text}")
 

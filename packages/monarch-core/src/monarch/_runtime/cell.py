@@ -91,6 +91,11 @@ class Cell:
         self._birth: Work | None = None
         """The message that created it, where it may be created again."""
         self._restarting = False
+        self._generation = 0 if process.incarnation else 1
+        """How often all ranks of the mesh have begun; 0 if that is not known, in a restarted process."""
+        self._is_to_stop = False
+        self._back_off: asyncio.Event | None = None
+        """Ends the wait before a restart early."""
         self._lock = threading.Lock()
         self.withdrawn: set[tuple[bytes, int]] = set()
         self.contexts: dict[bytes, Context] = {}
@@ -102,6 +107,8 @@ class Cell:
     def deliver(self, work: Work) -> None:
         """Take a message; it is queued as soon as all before it from its sender are."""
         envelope = work.envelope
+        if envelope.kind == STOP:
+            self._announce_stop()
         number, exceptions = envelope.sequence, envelope.sequence_exceptions
         if exceptions:
             number = number_for(self.base_rank, number, exceptions)
@@ -239,6 +246,7 @@ class Cell:
 
     def stop_soon(self, reason: str) -> None:
         """End in order once what is queued now is handled."""
+        self._announce_stop()
         self._push(self._stop(reason))
 
     def _stop(self, reason: str) -> Script:
@@ -267,7 +275,8 @@ class Cell:
         tasks = list(self.tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:  # those that refuse to be cancelled end with the process
+            await asyncio.wait(tasks, timeout=config.get("cleanup_timeout"))
 
     def abort(self, reason: str, *, cleanup: bool = True) -> None:
         """Fail, as the actor itself wants it."""
@@ -322,13 +331,21 @@ class Cell:
         self._restarting = True
         self._push(self._restart(delay, error, cleanup), first=True)
         if self.header.restart.scope == "mesh":
-            restart = Envelope(kind=RESTART, actor=self.uid, rank=self.rank)
+            restart = Envelope(kind=RESTART, actor=self.uid, rank=self.rank, sequence=self._generation)
+            self._generation += self._generation > 0
             for address in self.header.processes:
                 if address != self.process.address:
                     self.process.peer(address).post(restart)
 
-    def restart_with(self, rank: int) -> None:
-        """Another rank of the mesh has failed, and the whole mesh restarts."""
+    def restart_with(self, rank: int, generation: int) -> None:
+        """Another rank of the mesh failed in this generation, and the whole mesh restarts.
+
+        Ranks that fail together all say so, and each restarts once.
+        """
+        if 0 < generation < self._generation:
+            return
+        if generation:
+            self._generation = generation + 1
         if self.error is not None or self._restarting:
             return
         delay = self._budget.spend(self.rank)
@@ -342,10 +359,28 @@ class Cell:
     def _restart(self, delay: float, error: BaseException, cleanup: bool) -> Script:
         yield from self._wind_up(error, cleanup=cleanup)
         self.actor = None
-        yield asyncio.sleep(delay)
+        yield self._wait(delay)
         self._restarting = False
+        if self._is_to_stop:
+            name, rank = self.header.name, self.rank
+            self._end(MeshClosed(f"actor {name!r} rank {rank} failed, and was stopped before its restart"))
+            return
         assert self._birth is not None
         yield from self.create(self._birth)
+
+    async def _wait(self, delay: float) -> None:
+        """Wait before a restart, unless the actor is to stop."""
+        self._back_off = asyncio.Event()
+        if not self._is_to_stop:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._back_off.wait(), delay)
+        self._back_off = None
+
+    def _announce_stop(self) -> None:
+        """A stop is on its way through the queue: nothing is restarted any more."""
+        self._is_to_stop = True
+        if (back_off := self._back_off) is not None:
+            self.process.loop.call_soon_threadsafe(back_off.set)
 
     def _end(self, error: SupervisionError, last: Script | None = None) -> None:
         """Take no more messages, refuse those that wait, and do a `last` thing."""

@@ -92,6 +92,8 @@ class Children:
         child = self._children.get(uid)
         if child is not None:
             failure = replace(failure, mesh=child.mesh)
+        elif self._process.incarnation:
+            return  # of what an actor owned that lived here before
         if not failure.restarting and not self.ended(uid, failure.rank) and child is not None:
             return
         if child is not None and child.of_processes:
