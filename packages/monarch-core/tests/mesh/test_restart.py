@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 
 import pytest
 
-from monarch.actor import Actor, Restart, concurrent_endpoint, current_rank, endpoint, status, this_host
-from monarch.errors import ActorDied, ProcessDied, SupervisionError, WrongArgument
+from monarch import config
+from monarch.actor import (
+    Actor,
+    BootstrapCommand,
+    Restart,
+    concurrent_endpoint,
+    current_rank,
+    endpoint,
+    status,
+    this_host,
+)
+from monarch.errors import ActorDied, MeshClosed, ProcessDied, SupervisionError, WrongArgument
 
 AT_ONCE = Restart("rank", backoff=0)
 ALL_AT_ONCE = Restart("mesh", backoff=0)
@@ -229,6 +240,69 @@ def test_the_back_off_is_visible_in_the_status(crew, until):
     until(lambda: status(counter).get(20).item(procs=0).state == "restarting")
 
 
+def test_an_actor_in_its_back_off_can_be_stopped(crew, until):
+    counter = crew().spawn("counter", Counter, restart=Restart("rank", backoff=60, longest_backoff=60))
+    counter.fail.broadcast()
+    until(lambda: status(counter).get(20).item(procs=0).state == "restarting")
+    waiting = counter.add.call_one()
+    counter.stop().get(20)
+    with pytest.raises(MeshClosed, match="stopped before its restart"):
+        waiting.get(20)
+
+
+def test_a_process_ends_without_waiting_for_the_back_offs_of_its_actors(crew, until, tmp_path):
+    procs = crew()
+    log = tmp_path / "log"
+    patient = Restart("rank", backoff=60, longest_backoff=60)
+    counter = procs.spawn("counter", Counter, 0, str(log), restart=patient)
+    counter.fail.broadcast()
+    until(lambda: status(counter).get(20).item(procs=0).state == "restarting")
+    with config.configured(process_exit_timeout=0.5):  # killed then, before the end of the older actor
+        procs.stop().get(20)
+    assert log.read_text().split("\n")[:-1] == ["born 0", "cleaned 0"]
+
+
+def test_a_task_that_refuses_to_be_cancelled_does_not_hold_up_a_restart(crew):
+    class Stubborn(Counter):
+        @concurrent_endpoint
+        async def wait(self):
+            import asyncio
+
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+
+    with config.configured(cleanup_timeout=0.1):
+        stubborn = crew().spawn("stubborn", Stubborn, restart=AT_ONCE)
+    stubborn.wait.broadcast()
+    stubborn.add.call_one().get(20)
+    stubborn.fail.broadcast()
+    assert stubborn.add.call_one().get(20) == 1
+
+
+def test_ranks_that_fail_together_restart_once(crew, failures, until, tmp_path):
+    class Together(Counter):
+        @endpoint
+        def fail_together(self, folder, size):
+            (folder / str(current_rank().rank)).touch()
+            while len(list(folder.iterdir())) < size:
+                pass
+            raise LookupError("on purpose")
+
+    log, folder = tmp_path / "log", tmp_path / "met"
+    folder.mkdir()
+    once = Restart("mesh", limit=1, backoff=0)
+    counters = crew(3).spawn("counter", Together, 0, str(log), restart=once)
+    counters.add.call().get(20)
+    counters.fail_together.broadcast(folder, 3)
+    until(lambda: log.read_text().count("born") == 6)
+    counters.add.call().get(20)
+    counters.add.call().get(20)
+    assert (log.read_text().count("born"), failures) == (6, [])
+
+
 def test_a_constructor_with_a_parameter_of_that_name_gets_it(crew):
     class Own(Actor):
         def __init__(self, restart):
@@ -328,6 +402,78 @@ def test_with_its_mesh_every_process_is_started_again(crew, until):
     os.kill(pids[0], signal.SIGKILL)
     for rank, pid in enumerate(pids):
         replaced(until, pid, counters.slice(procs=rank))
+
+
+def test_calls_that_meet_the_end_of_a_healthy_rank_hear_that_it_comes_back(crew, until, tmp_path):
+    class Slow(Counter):
+        def __cleanup__(self, error):
+            (tmp_path / "cleaning").touch()
+            while not (tmp_path / "sent").exists():
+                pass
+
+    slow = crew(2, restart=ALL_AT_ONCE).spawn("slow", Slow)
+    pids = list(slow.pid.call().get(20).values())
+    os.kill(pids[0], signal.SIGKILL)
+    until((tmp_path / "cleaning").exists)
+    call = slow.slice(procs=1).add.call_one()
+    status(slow.slice(procs=1)).get(20)  # the same connection: the call has arrived
+    (tmp_path / "sent").touch()
+    with pytest.raises(ProcessDied) as caught:
+        call.get(20)
+    assert caught.value.restarting
+
+
+def test_a_set_up_that_fails_in_the_new_process_counts_as_its_end(crew, failures, until, tmp_path):
+    def set_up():
+        if (tmp_path / "broken").exists():
+            raise LookupError("no more")
+
+    counter = crew(bootstrap=set_up, restart=Restart("rank", limit=2, backoff=0)).spawn("counter", Counter)
+    counter.add.call_one().get(20)
+    (tmp_path / "broken").touch()
+    with pytest.raises(ProcessDied):
+        counter.die.call_one().get(20)
+    [failure] = until(lambda: failures)
+    assert "no more" in failure.stderr
+
+
+def test_a_process_that_says_nothing_in_time_is_started_again_up_to_the_limit(crew, failures, caplog, until):
+    silent = BootstrapCommand(program="/bin/sleep", args=("60",))
+    with config.configured(proc_start_timeout=0.2):
+        crew(bootstrap_command=silent, restart=Restart("rank", limit=1, backoff=0))
+        [failure] = until(lambda: failures)
+    assert "proc_start_timeout" in failure.cause
+    assert caplog.text.count("failed and is restarted") == 1
+
+
+def test_an_owner_that_comes_back_owns_what_it_spawns_then(crew, until):
+    owner = crew(restart=AT_ONCE).spawn("watcher", Landlord, crew())
+    for _ in range(3):
+        before = owner.tenant.call_one().get(20)
+        before.add.call_one().get(20)
+        kill(until, owner)
+        assert owner.tenant.call_one().get(20).add.call_one().get(20) == 1
+        until(partial(has_ended, before))
+
+
+class Landlord(Counter):
+    """Owns a counter on processes of somebody else."""
+
+    def __init__(self, others):
+        super().__init__()
+        self.counter = others.spawn("tenant", Counter)
+
+    @endpoint
+    def tenant(self):
+        return self.counter
+
+
+def has_ended(mesh):
+    try:
+        mesh.add.call_one().get(20)
+    except SupervisionError:
+        return True
+    return False
 
 
 def test_the_owner_is_told_once_of_each_death(crew, until):

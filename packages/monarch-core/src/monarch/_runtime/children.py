@@ -117,8 +117,9 @@ class Children:
                 continue
             if not comes_back(error):
                 self.ended(child.uid, rank)
-                self._remember(address, child.owner)
             if not isinstance(error, MeshClosed):
+                if not comes_back(error):
+                    self._remember(address, child.owner)
                 failure = _with_process(child, rank, address, error)
                 self._process.supervise(child.owner, replace(failure, observed=awaited))
 
