@@ -31,6 +31,7 @@ from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
+_OWNER_GONE = "the process of its owner is gone"
 _OUTPUT_SECONDS = 1.0  # without any progress, when the client ends and shows the last output
 
 
@@ -105,6 +106,8 @@ class HostAgent(Actor):
             port.exception(error)
             return
         port.send([running.address for running in started])
+        if self._runtime.fates.is_over(request.owner_process, request.owner_incarnation):
+            self._end(started, _OWNER_GONE)  # its end was dealt with before this was its own
         for running in started:
             self._launch(running)
 
@@ -337,7 +340,7 @@ class HostAgent(Actor):
                 if each.request.owner_process == owner_process
                 and each.request.owner_incarnation <= incarnation
             ]
-        self._end(orphans, "the process of its owner is gone")
+        self._end(orphans, _OWNER_GONE)
 
     # ---- stopping
 
@@ -347,19 +350,29 @@ class HostAgent(Actor):
         with self._lock:
             wanted = self._running if addresses is None else addresses
             chosen = [self._running[address] for address in wanted if address in self._running]
-            left = {running.address for running in chosen}
-        if not left:
-            port.send(None)
-            return
+        self._when_ended(chosen, lambda: port.send(None))
+        self._end(chosen, reason)
+
+    def _when_ended(self, chosen: Sequence[_Running], act: Callable[[], None]) -> None:
+        """Act once, as soon as all of `chosen` have ended."""
+        left = {running.address for running in chosen}
 
         def ended(address: str) -> None:
-            left.discard(address)
-            if not left:
-                port.send(None)
+            with self._lock:
+                left.discard(address)
+                if left:
+                    return
+            act()
 
-        for running in chosen:
-            running.on_end.append(partial(ended, running.address))
-        self._end(chosen, reason)
+        with self._lock:
+            for running in chosen:
+                if running.address in self._running:
+                    running.on_end.append(partial(ended, running.address))
+                else:
+                    left.discard(running.address)
+            if left:
+                return
+        act()
 
     def _end(self, chosen: Sequence[_Running], reason: str) -> None:
         for running in chosen:
@@ -386,17 +399,10 @@ class HostAgent(Actor):
         with self._lock:
             running = list(self._running.values())
         gone = Waiter()
-        left = {entry.address for entry in running}
-
-        def ended(address: str) -> None:
-            left.discard(address)
-            if not left:
-                self._runtime.reactor.signal(gone)
-
+        self._when_ended(running, lambda: self._runtime.reactor.signal(gone))
         for entry in running:
-            entry.on_end.append(partial(ended, entry.address))
             self._ask_to_end(entry, "its client has ended")
-        if left and not self._runtime.reactor.wait(gone, seconds):
+        if not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)
             self._launcher.close()  # some may not have started yet
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))

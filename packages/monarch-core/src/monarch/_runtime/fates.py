@@ -46,6 +46,11 @@ class Fates:
         for address in addresses:
             self._agents[address] = agent
 
+    def is_over(self, address: str, incarnation: int) -> bool:
+        """Whether an incarnation of a process is known to have ended."""
+        with self._lock:
+            return self._find(address, incarnation) is not None
+
     def declare(self, address: str, error: SupervisionError, incarnation: int = 0) -> None:
         """State how an incarnation of the process at `address` ended. The first statement holds."""
         told: list[tuple[Told, SupervisionError]] = []
