@@ -352,7 +352,7 @@ def test_what_was_asked_for_by_a_process_that_is_gone_is_ended(crew, agent, unti
     request = replace(agent._running[address].request, owner_process="ipc:///gone", mesh=new_id())
     here.get().fates.declare("ipc:///gone", ProcessDied("gone"))
     [answer] = agents.ask([here.get().address], "spawn", [(request,)], "the request")
-    [orphan] = agents.wait([answer], "spawn")
+    [[orphan]] = agents.wait([answer], "spawn")
     until(lambda: orphan not in agent._running)
 
 

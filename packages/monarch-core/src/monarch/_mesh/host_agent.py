@@ -96,13 +96,14 @@ class HostAgent(Actor):
     @endpoint(explicit_response_port=True)
     def spawn(self, port: Port, request: SpawnRequest) -> None:
         """Answer with the addresses of the new processes, which take messages at once; then start them."""
-        budget = Budget(request.restart)
+        budget, started = Budget(request.restart), list[_Running]()
         try:
-            started = [
-                self._bind(request, *each, budget)
-                for each in zip(request.ranks, request.commands, request.bindings)
-            ]
+            for each in zip(request.ranks, request.commands, request.bindings):
+                started.append(self._bind(request, *each, budget))
         except MonarchError as error:
+            for running in started:
+                running.listener.close()
+                del self._running[running.address]
             port.exception(error)
             return
         port.send([running.address for running in started])
