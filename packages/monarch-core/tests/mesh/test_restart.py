@@ -13,6 +13,7 @@ from monarch import config
 from monarch.actor import (
     Actor,
     BootstrapCommand,
+    Channel,
     Restart,
     concurrent_endpoint,
     current_rank,
@@ -394,6 +395,30 @@ class Caller(Actor):
     @endpoint
     def pid(self):
         return os.getpid()
+
+
+def test_what_was_meant_for_a_port_of_the_old_process_does_not_reach_the_new_one(crew, until):
+    listener = crew(restart=AT_ONCE).spawn("listener", Listener)
+    old = listener.own_port.call_one().get(20)
+    kill(until, listener)
+    new = listener.own_port.call_one().get(20)
+    old.send("old")
+    new.send("new")
+    assert listener.hear.call_one().get(20) == "new"
+
+
+class Listener(Counter):
+    def __init__(self):
+        super().__init__()
+        self.port, self.receiver = Channel.open()
+
+    @endpoint
+    def own_port(self):
+        return self.port
+
+    @endpoint
+    def hear(self):
+        return self.receiver.recv().get(20)
 
 
 def test_with_its_mesh_every_process_is_started_again(crew, until):

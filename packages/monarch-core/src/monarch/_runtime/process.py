@@ -73,7 +73,7 @@ class Process:
         """How many processes were at this address before, each restarted after its end."""
         self.pid = os.getpid()
         self.reactor = Reactor()
-        self.ports = Ports()
+        self.ports = Ports(incarnation)
         self.fates = Fates(self)
         self.children = Children(self)
         self.on_lost: Callable[[str, float], None] = lambda address, incarnation: None
