@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from monarch import config
+from monarch._runtime import here
 from monarch.actor import (
     Actor,
     BootstrapCommand,
@@ -22,6 +23,7 @@ from monarch.actor import (
     this_host,
 )
 from monarch.errors import ActorDied, MeshClosed, ProcessDied, SupervisionError, WrongArgument
+from monarch.wire.codec import RESTART, Envelope
 
 AT_ONCE = Restart("rank", backoff=0)
 ALL_AT_ONCE = Restart("mesh", backoff=0)
@@ -205,6 +207,31 @@ def test_one_failure_of_a_mesh_is_one_restart_of_each_rank(crew, tmp_path, until
     until(lambda: log.read_text().count("born") == 6)
     counters.add.call().get(20)
     assert log.read_text().count("born") == 6
+
+
+def test_a_rank_that_hears_of_a_failure_before_it_has_begun_begins_once(crew, tmp_path):
+    class Busy(Actor):
+        @endpoint
+        async def hold_the_loop(self):
+            while not (tmp_path / "go").exists():
+                pass
+
+    class Noted(LoopCounter):
+        def __init__(self):
+            super().__init__()
+            with (tmp_path / "log").open("a") as file:
+                file.write("born\n")
+
+    procs = crew()
+    procs.spawn("busy", Busy).hold_the_loop.broadcast()
+    noted = procs.spawn("noted", Noted, restart=ALL_AT_ONCE)
+    target = noted._target
+    news = Envelope(kind=RESTART, actor=target.uid, rank=1, sequence=1)
+    here.get().peer(target.processes[0]).post(news)
+    assert status(noted).get(20).item(procs=0).state == "starting"  # and the news has arrived
+    (tmp_path / "go").touch()
+    assert noted.add.call_one().get(20) == 1
+    assert (tmp_path / "log").read_text() == "born\n"
 
 
 def test_too_many_failures_are_final(crew, failures, until):

@@ -379,7 +379,7 @@ class Process:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             if self._loop_thread is not threading.current_thread():
-                self._loop_thread.join(2 * _CANCEL_SECONDS)  # what it runs ends in order, if the program ends
+                self._loop_thread.join(_CANCEL_SECONDS)  # what it runs ends in order, if the program ends
 
     def abandon(self) -> None:
         """Close what a fork inherited, and touch nothing that belongs to the parent."""
