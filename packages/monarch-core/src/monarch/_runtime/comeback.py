@@ -66,9 +66,10 @@ class Comeback:
         if not self.is_to_stop:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._hurry.wait(), delay)
+        self._loop = None
 
     def give_up(self) -> None:
         """The actor is to stop; called on any thread."""
         self.is_to_stop = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._hurry.set)
+        if (loop := self._loop) is not None:
+            loop.call_soon_threadsafe(self._hurry.set)
