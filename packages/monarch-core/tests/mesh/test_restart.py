@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from monarch import config
+from monarch._mesh import host_agent
 from monarch._runtime import here
 from monarch.actor import (
     Actor,
@@ -22,7 +23,7 @@ from monarch.actor import (
     status,
     this_host,
 )
-from monarch.errors import ActorDied, MeshClosed, ProcessDied, SupervisionError, WrongArgument
+from monarch.errors import ActorDied, MeshClosed, ProcessDied, SupervisionError, TransportError, WrongArgument
 from monarch.wire.codec import RESTART, Envelope
 
 AT_ONCE = Restart("rank", backoff=0)
@@ -496,6 +497,18 @@ def test_a_process_that_says_nothing_in_time_is_started_again_up_to_the_limit(cr
         [failure] = until(lambda: failures)
     assert "proc_start_timeout" in failure.cause
     assert caplog.text.count("failed and is restarted") == 1
+
+
+def test_a_process_whose_address_cannot_be_bound_again_is_lost_for_good(crew, failures, monkeypatch):
+    def refuse(address):
+        raise TransportError("no more descriptors")
+
+    counter = crew(restart=AT_ONCE).spawn("counter", Counter)
+    counter.add.call_one().get(20)
+    monkeypatch.setattr(host_agent, "_listen", refuse)
+    with pytest.raises(ProcessDied, match="cannot be restarted: no more descriptors") as caught:
+        counter.die.call_one().get(20)
+    assert not caught.value.restarting
 
 
 def test_an_owner_that_comes_back_owns_what_it_spawns_then(crew, until):

@@ -24,7 +24,7 @@ from monarch._runtime.sending import ask_processes
 from monarch._runtime.supervision import MeshFailure
 from monarch._transport.reactor import Waiter
 from monarch.abc import Exit, LaunchSpec, Listener, Process
-from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError
+from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError, TransportError
 from monarch.plugins import launcher_for, transport_for
 from monarch.shape import Extent
 from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
@@ -217,6 +217,11 @@ class HostAgent(Actor):
         facts: dict[str, Any] = {"mesh": running.request.mesh_name, "rank": running.rank}
         stderr = self._last_words(running)
         recycled, delay = running.recycling, self._delay(running)
+        if delay is not None:
+            try:
+                running.listener = _listen(running.address)
+            except TransportError as refused:
+                delay, how = None, f"{how} and cannot be restarted: {refused}"
         error: SupervisionError
         if running.stopping is not None:
             error = MeshClosed(f"{what} is stopped: {running.stopping}", **facts)
@@ -294,10 +299,9 @@ class HostAgent(Actor):
         return delay
 
     def _restart(self, running: _Running, delay: float) -> None:
-        """Take messages again at the same address, and start the next process there after `delay` seconds."""
+        """Start the next process at the same address, which takes messages already, after `delay` seconds."""
         running.incarnation += 1
         running.process = running.overdue = None
-        running.listener = _listen(running.address)
         running.waiting = True
         self._runtime.later(delay, partial(self._launch_again, running))
         if running.stopping is not None:  # since it was decided
