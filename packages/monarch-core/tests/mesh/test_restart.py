@@ -5,12 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from functools import partial
 
 import pytest
 
-from monarch._runtime import fates, here
-from monarch.actor import Actor, Restart, concurrent_endpoint, current_rank, endpoint, status, this_host
-from monarch.errors import ActorDied, ProcessDied, SupervisionError, WrongArgument
+from monarch import config
+from monarch._mesh import host_agent
+from monarch._runtime import here
+from monarch.actor import (
+    Actor,
+    BootstrapCommand,
+    Channel,
+    Restart,
+    concurrent_endpoint,
+    current_rank,
+    endpoint,
+    status,
+    this_host,
+)
+from monarch.errors import ActorDied, MeshClosed, ProcessDied, SupervisionError, TransportError, WrongArgument
+from monarch.wire.codec import RESTART, Envelope
 
 AT_ONCE = Restart("rank", backoff=0)
 ALL_AT_ONCE = Restart("mesh", backoff=0)
@@ -196,6 +210,31 @@ def test_one_failure_of_a_mesh_is_one_restart_of_each_rank(crew, tmp_path, until
     assert log.read_text().count("born") == 6
 
 
+def test_a_rank_that_hears_of_a_failure_before_it_has_begun_begins_once(crew, tmp_path):
+    class Busy(Actor):
+        @endpoint
+        async def hold_the_loop(self):
+            while not (tmp_path / "go").exists():
+                pass
+
+    class Noted(LoopCounter):
+        def __init__(self):
+            super().__init__()
+            with (tmp_path / "log").open("a") as file:
+                file.write("born\n")
+
+    procs = crew()
+    procs.spawn("busy", Busy).hold_the_loop.broadcast()
+    noted = procs.spawn("noted", Noted, restart=ALL_AT_ONCE)
+    target = noted._target
+    news = Envelope(kind=RESTART, actor=target.uid, rank=1, sequence=1)
+    here.get().peer(target.processes[0]).post(news)
+    assert status(noted).get(20).item(procs=0).state == "starting"  # and the news has arrived
+    (tmp_path / "go").touch()
+    assert noted.add.call_one().get(20) == 1
+    assert (tmp_path / "log").read_text() == "born\n"
+
+
 def test_too_many_failures_are_final(crew, failures, until):
     counter = crew().spawn("counter", Counter, restart=Restart("rank", limit=2, backoff=0))
     for _ in range(3):
@@ -230,6 +269,69 @@ def test_the_back_off_is_visible_in_the_status(crew, until):
     until(lambda: status(counter).get(20).item(procs=0).state == "restarting")
 
 
+def test_an_actor_in_its_back_off_can_be_stopped(crew, until):
+    counter = crew().spawn("counter", Counter, restart=Restart("rank", backoff=60, longest_backoff=60))
+    counter.fail.broadcast()
+    until(lambda: status(counter).get(20).item(procs=0).state == "restarting")
+    waiting = counter.add.call_one()
+    counter.stop().get(20)
+    with pytest.raises(MeshClosed, match="stopped before its restart"):
+        waiting.get(20)
+
+
+def test_a_process_ends_without_waiting_for_the_back_offs_of_its_actors(crew, until, tmp_path):
+    procs = crew()
+    log = tmp_path / "log"
+    patient = Restart("rank", backoff=60, longest_backoff=60)
+    counter = procs.spawn("counter", Counter, 0, str(log), restart=patient)
+    counter.fail.broadcast()
+    until(lambda: status(counter).get(20).item(procs=0).state == "restarting")
+    with config.configured(process_exit_timeout=0.5):  # killed then, before the end of the older actor
+        procs.stop().get(20)
+    assert log.read_text().split("\n")[:-1] == ["born 0", "cleaned 0"]
+
+
+def test_a_task_that_refuses_to_be_cancelled_does_not_hold_up_a_restart(crew):
+    class Stubborn(Counter):
+        @concurrent_endpoint
+        async def wait(self):
+            import asyncio
+
+            while True:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+
+    with config.configured(cleanup_timeout=0.1):
+        stubborn = crew().spawn("stubborn", Stubborn, restart=AT_ONCE)
+    stubborn.wait.broadcast()
+    stubborn.add.call_one().get(20)
+    stubborn.fail.broadcast()
+    assert stubborn.add.call_one().get(20) == 1
+
+
+def test_ranks_that_fail_together_restart_once(crew, failures, until, tmp_path):
+    class Together(Counter):
+        @endpoint
+        def fail_together(self, folder, size):
+            (folder / str(current_rank().rank)).touch()
+            while len(list(folder.iterdir())) < size:
+                pass
+            raise LookupError("on purpose")
+
+    log, folder = tmp_path / "log", tmp_path / "met"
+    folder.mkdir()
+    once = Restart("mesh", limit=1, backoff=0)
+    counters = crew(3).spawn("counter", Together, 0, str(log), restart=once)
+    counters.add.call().get(20)
+    counters.fail_together.broadcast(folder, 3)
+    until(lambda: log.read_text().count("born") == 6)
+    counters.add.call().get(20)
+    counters.add.call().get(20)
+    assert (log.read_text().count("born"), failures) == (6, [])
+
+
 def test_a_constructor_with_a_parameter_of_that_name_gets_it(crew):
     class Own(Actor):
         def __init__(self, restart):
@@ -257,22 +359,6 @@ def test_it_comes_back_again_and_again(crew, until):
     for _ in range(3):
         kill(until, counter)
         assert counter.add.call_one().get(20) == 1
-
-
-def test_it_comes_back_when_it_dies_long_after_its_first_death(crew, until, monkeypatch):
-    monkeypatch.setattr(fates, "_PATIENCE", 0.01)
-    counter = crew(restart=AT_ONCE).spawn("counter", Counter)
-    for _ in range(3):
-        kill(until, counter)
-        patience_is_over()
-    assert counter.add.call_one().get(20) == 1
-
-
-def patience_is_over():
-    """Wait until what was to be said after `_PATIENCE` has been said."""
-    over = threading.Event()
-    here.get().later(0.02, over.set)
-    assert over.wait(20)
 
 
 def test_the_pending_call_hears_how_it_ended_and_that_it_is_restarted(crew):
@@ -339,12 +425,120 @@ class Caller(Actor):
         return os.getpid()
 
 
+def test_what_was_meant_for_a_port_of_the_old_process_does_not_reach_the_new_one(crew, until):
+    listener = crew(restart=AT_ONCE).spawn("listener", Listener)
+    old = listener.own_port.call_one().get(20)
+    kill(until, listener)
+    new = listener.own_port.call_one().get(20)
+    old.send("old")
+    new.send("new")
+    assert listener.hear.call_one().get(20) == "new"
+
+
+class Listener(Counter):
+    def __init__(self):
+        super().__init__()
+        self.port, self.receiver = Channel.open()
+
+    @endpoint
+    def own_port(self):
+        return self.port
+
+    @endpoint
+    def hear(self):
+        return self.receiver.recv().get(20)
+
+
 def test_with_its_mesh_every_process_is_started_again(crew, until):
     counters = crew(2, restart=ALL_AT_ONCE).spawn("counter", Counter)
     pids = list(counters.pid.call().get(20).values())
     os.kill(pids[0], signal.SIGKILL)
     for rank, pid in enumerate(pids):
         replaced(until, pid, counters.slice(procs=rank))
+
+
+def test_calls_that_meet_the_end_of_a_healthy_rank_hear_that_it_comes_back(crew, until, tmp_path):
+    class Slow(Counter):
+        def __cleanup__(self, error):
+            (tmp_path / "cleaning").touch()
+            while not (tmp_path / "sent").exists():
+                pass
+
+    slow = crew(2, restart=ALL_AT_ONCE).spawn("slow", Slow)
+    pids = list(slow.pid.call().get(20).values())
+    os.kill(pids[0], signal.SIGKILL)
+    until((tmp_path / "cleaning").exists)
+    call = slow.slice(procs=1).add.call_one()
+    status(slow.slice(procs=1)).get(20)  # the same connection: the call has arrived
+    (tmp_path / "sent").touch()
+    with pytest.raises(ProcessDied) as caught:
+        call.get(20)
+    assert caught.value.restarting
+
+
+def test_a_set_up_that_fails_in_the_new_process_counts_as_its_end(crew, failures, until, tmp_path):
+    def set_up():
+        if (tmp_path / "broken").exists():
+            raise LookupError("no more")
+
+    counter = crew(bootstrap=set_up, restart=Restart("rank", limit=2, backoff=0)).spawn("counter", Counter)
+    counter.add.call_one().get(20)
+    (tmp_path / "broken").touch()
+    with pytest.raises(ProcessDied):
+        counter.die.call_one().get(20)
+    [failure] = until(lambda: failures)
+    assert "no more" in failure.stderr
+
+
+def test_a_process_that_says_nothing_in_time_is_started_again_up_to_the_limit(crew, failures, caplog, until):
+    silent = BootstrapCommand(program="/bin/sleep", args=("60",))
+    with config.configured(proc_start_timeout=0.2):
+        crew(bootstrap_command=silent, restart=Restart("rank", limit=1, backoff=0))
+        [failure] = until(lambda: failures)
+    assert "proc_start_timeout" in failure.cause
+    assert caplog.text.count("failed and is restarted") == 1
+
+
+def test_a_process_whose_address_cannot_be_bound_again_is_lost_for_good(crew, failures, monkeypatch):
+    def refuse(address):
+        raise TransportError("no more descriptors")
+
+    counter = crew(restart=AT_ONCE).spawn("counter", Counter)
+    counter.add.call_one().get(20)
+    monkeypatch.setattr(host_agent, "_listen", refuse)
+    with pytest.raises(ProcessDied, match="cannot be restarted: no more descriptors") as caught:
+        counter.die.call_one().get(20)
+    assert not caught.value.restarting
+
+
+def test_an_owner_that_comes_back_owns_what_it_spawns_then(crew, until):
+    owner = crew(restart=AT_ONCE).spawn("watcher", Landlord, crew())
+    for _ in range(3):
+        before = owner.tenant.call_one().get(20)
+        before.add.call_one().get(20)
+        kill(until, owner)
+        assert owner.tenant.call_one().get(20).add.call_one().get(20) == 1
+        until(partial(has_ended, before))
+
+
+class Landlord(Counter):
+    """Owns a counter on processes of somebody else."""
+
+    def __init__(self, others):
+        super().__init__()
+        self.counter = others.spawn("tenant", Counter)
+
+    @endpoint
+    def tenant(self):
+        return self.counter
+
+
+def has_ended(mesh):
+    try:
+        mesh.add.call_one().get(20)
+    except SupervisionError:
+        return True
+    return False
 
 
 def test_the_owner_is_told_once_of_each_death(crew, until):

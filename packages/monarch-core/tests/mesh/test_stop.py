@@ -6,12 +6,17 @@ import asyncio
 import os
 import signal
 import threading
+from dataclasses import replace
 
 import pytest
 
 from monarch import config
+from monarch._mesh import agents
+from monarch._mesh.identities import AGENT
+from monarch._runtime import here
+from monarch._runtime.ids import new_id
 from monarch.actor import Actor, context, endpoint, this_host
-from monarch.errors import MeshClosed, SupervisionError
+from monarch.errors import MeshClosed, ProcessDied, SupervisionError
 
 
 class Tidy(Actor):
@@ -326,3 +331,53 @@ def test_async_with_shuts_the_host_down(alive):
     assert not alive(pid)
     with pytest.raises(MeshClosed):
         host.spawn_procs()
+
+
+# ---- races of ends
+
+
+@pytest.fixture
+def agent():
+    """The agent of this host."""
+    this_host()
+    return here.get().cell(AGENT).actor
+
+
+def test_a_clean_up_may_use_hosts_though_its_process_ends(crew, tmp_path):
+    class Host(Actor):
+        def __cleanup__(self, error):
+            this_host()
+            (tmp_path / "cleaned").touch()
+
+    procs = crew()
+    procs.spawn("host", Host).initialized.get(20)
+    with config.configured(process_exit_timeout=2.0):
+        procs.stop().get(20)
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_who_asks_for_an_end_that_has_come_meanwhile_is_answered(crew, agent):
+    procs = crew()
+    [address] = procs._processes
+    running, heard = agent._running[address], []
+    procs.stop().get(20)
+    agent._when_ended([running], lambda: heard.append("ended"))
+    assert heard == ["ended"]
+
+
+def test_what_was_asked_for_by_a_process_that_is_gone_is_ended(crew, agent, until):
+    [address] = crew()._processes
+    request = replace(agent._running[address].request, owner_process="ipc:///gone", mesh=new_id())
+    here.get().fates.declare("ipc:///gone", ProcessDied("gone"))
+    [answer] = agents.ask([here.get().address], "spawn", [(request,)], "the request")
+    [[orphan]] = agents.wait([answer], "spawn")
+    until(lambda: orphan not in agent._running)
+
+
+def test_a_mesh_of_processes_that_was_stopped_is_forgotten(crew, until):
+    children = here.get().children
+    before = set(children._children)
+    procs = crew(2)
+    assert set(children._children) > before
+    procs.stop().get(20)
+    until(lambda: set(children._children) == before)

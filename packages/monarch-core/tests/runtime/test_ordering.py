@@ -279,3 +279,12 @@ def test_a_receiver_that_joins_loses_and_repeats_nothing(data):
     got = [work for number in numbers for work in ordering.accept(b"s", number, number)]
     got += ordering.skip()
     assert sorted(got) == sorted(numbers)
+
+
+def test_what_was_late_and_not_lost_is_due_when_it_comes() -> None:
+    ordering: Ordering[str] = Ordering(joining=True)
+    assert ordering.accept(b"s", 4, "four") == ("four",)
+    assert ordering.accept(b"s", 6, "six") == ()
+    assert ordering.skip() == ["six"]
+    assert ordering.accept(b"s", 5, "five") == ("five",)
+    assert list(ordering.accept(b"s", 7, "seven")) == ["seven"]

@@ -26,13 +26,14 @@ from monarch._runtime.sending import ask_processes
 from monarch._runtime.supervision import MeshFailure
 from monarch._transport.reactor import Waiter
 from monarch.abc import Exit, LaunchSpec, Listener, Process
-from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError
+from monarch.errors import MeshClosed, MonarchError, ProcessDied, SpawnError, SupervisionError, TransportError
 from monarch.plugins import launcher_for, transport_for
 from monarch.shape import Extent
 from monarch.wire.codec import SHUTDOWN, STATUS, Envelope
 
 _log = logging.getLogger(__name__)
 
+_OWNER_GONE = "the process of its owner is gone"
 _OUTPUT_SECONDS = 1.0  # without any progress, for what has been written to be shown
 
 
@@ -49,6 +50,7 @@ class SpawnRequest:
     parcel: bytes
     owner_process: str
     owner: bytes
+    owner_incarnation: int
     restart: Restart
     output: OutputOptions
 
@@ -67,10 +69,11 @@ class _Running:
     output: OutputOptions
     process: Process | None = None
     incarnation: int = 0
-    first_word: Promise | None = None
     stopping: str | None = None
     waiting: bool = False
     """It has ended and is to be started again."""
+    overdue: str | None = None
+    """How it failed to start, if it is killed for that."""
     recycling: bool = False
     """It ends since another process of its mesh failed, and comes back."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
@@ -96,16 +99,19 @@ class HostAgent(Actor):
     @endpoint(explicit_response_port=True)
     def spawn(self, port: Port, request: SpawnRequest) -> None:
         """Answer with the addresses of the new processes, which take messages at once; then start them."""
-        budget = Budget(request.restart)
+        budget, started = Budget(request.restart), list[_Running]()
         try:
-            started = [
-                self._bind(request, *each, budget)
-                for each in zip(request.ranks, request.commands, request.bindings)
-            ]
+            for each in zip(request.ranks, request.commands, request.bindings):
+                started.append(self._bind(request, *each, budget))
         except MonarchError as error:
+            for running in started:
+                running.listener.close()
+                del self._running[running.address]
             port.exception(error)
             return
         port.send([running.address for running in started])
+        if self._runtime.fates.is_over(request.owner_process, request.owner_incarnation):
+            self._end(started, _OWNER_GONE)  # its end was dealt with before this was its own
         for running in started:
             self._launch(running)
 
@@ -149,10 +155,10 @@ class HostAgent(Actor):
             os.close(descriptor)
         running.listener.release()
         self._watch(running, running.process)
-        running.first_word = ask_processes(
-            self._runtime, (running.address,), Envelope(kind=STATUS), len, observed=False
-        )
-        self._runtime.later(config.get("proc_start_timeout"), lambda: self._check_started(running))
+        question = Envelope(kind=STATUS)
+        first_word = ask_processes(self._runtime, (running.address,), question, len, observed=False)
+        check = partial(self._check_started, running, running.process, first_word)
+        self._runtime.later(config.get("proc_start_timeout"), check)
 
     def _spec(self, running: _Running, parcel: int, pipes: Pipes) -> LaunchSpec:
         listener, command = running.listener.fileno(), running.command
@@ -179,23 +185,18 @@ class HostAgent(Actor):
             entry=ENTRY if command == default_bootstrap_cmd() else None,
         )
 
-    def _check_started(self, running: _Running) -> None:
-        if running.process is None or running.first_word is None or running.first_word.settled:
+    def _check_started(self, running: _Running, process: Process, first_word: Promise) -> None:
+        if first_word.settled or running.process is not process:
             return
-        seconds = config.get("proc_start_timeout")
-        error = ProcessDied(
-            f"process of mesh {running.request.mesh_name!r} rank {running.rank} (pid {running.process.pid}) "
-            f"did not say a word in {seconds} s (proc_start_timeout); "
-            "does its bootstrap command keep descriptors and environment?",
-            pid=running.process.pid,
+        running.overdue = (
+            f"did not say a word in {config.get('proc_start_timeout')} s (proc_start_timeout); "
+            "does its bootstrap command keep descriptors and environment?"
         )
-        self._runtime.fates.declare(running.address, error, running.incarnation)
-        running.process.kill()
+        process.kill()
 
     def _kill_refused(self, address: str) -> None:
-        running = self._running.get(address)
-        if running is not None and running.process is not None:
-            running.process.kill()
+        if (running := self._running.get(address)) is not None:
+            self._kill([running])
 
     # ---- ends
 
@@ -210,7 +211,7 @@ class HostAgent(Actor):
             self._watch(running, process)
             return
         running.listener.close()
-        how = str(ended)
+        how = running.overdue or str(ended)
         if ended.signal == signal.SIGKILL and self._kernel_kills.explain():
             how += " by the kernel, as memory ran out"
         self._ended(running, ended, how)
@@ -222,6 +223,11 @@ class HostAgent(Actor):
         facts: dict[str, Any] = {"mesh": running.request.mesh_name, "rank": running.rank}
         stderr = self._last_words(running)
         recycled, delay = running.recycling, self._delay(running)
+        if delay is not None:
+            try:
+                running.listener = _listen(running.address)
+            except TransportError as refused:
+                delay, how = None, f"{how} and cannot be restarted: {refused}"
         error: SupervisionError
         if running.stopping is not None:
             error = MeshClosed(f"{what} is stopped: {running.stopping}", **facts)
@@ -246,6 +252,8 @@ class HostAgent(Actor):
         if running.stopping is None and not self._ending and not recycled:
             request, failure = running.request, self._failure(running, ended, how, delay is not None, stderr)
             self._runtime.report(request.owner_process, request.owner, request.mesh, failure)
+        elif delay is None and not self._ending:
+            self._runtime.report_end(running.request.owner_process, running.request.mesh, running.rank)
         if delay is None:
             for tell in running.on_end:
                 tell()
@@ -298,12 +306,13 @@ class HostAgent(Actor):
         return delay
 
     def _restart(self, running: _Running, delay: float) -> None:
-        """Take messages again at the same address, and start the next process there after `delay` seconds."""
+        """Start the next process at the same address, which takes messages already, after `delay` seconds."""
         running.incarnation += 1
-        running.process = running.first_word = None
-        running.listener = _listen(running.address)
+        running.process = running.overdue = None
         running.waiting = True
         self._runtime.later(delay, partial(self._launch_again, running))
+        if running.stopping is not None:  # since it was decided
+            self._ask_to_end(running, running.stopping)
 
     def _launch_again(self, running: _Running) -> None:
         if self._waits_no_more(running):
@@ -326,7 +335,7 @@ class HostAgent(Actor):
         others = [each for each in others if each.process is not None and not each.recycling]
         for each in others:
             each.recycling = True
-            self._runtime.peer(each.address).post(Envelope(kind=SHUTDOWN))
+            self._runtime.peer(each.address).post(Envelope(kind=SHUTDOWN, rank=1))
         ends = [(each, each.incarnation) for each in others]
 
         def kill_late() -> None:
@@ -334,11 +343,16 @@ class HostAgent(Actor):
 
         self._runtime.later(config.get("cleanup_timeout"), kill_late)
 
-    def _end_orphans(self, owner_process: str) -> None:
+    def _end_orphans(self, owner_process: str, incarnation: float) -> None:
         """The process that owns meshes of processes is gone: nobody else ends them."""
         with self._lock:
-            orphans = [each for each in self._running.values() if each.request.owner_process == owner_process]
-        self._end(orphans, "the process of its owner is gone")
+            orphans = [
+                each
+                for each in self._running.values()
+                if each.request.owner_process == owner_process
+                and each.request.owner_incarnation <= incarnation
+            ]
+        self._end(orphans, _OWNER_GONE)
 
     # ---- stopping
 
@@ -348,23 +362,38 @@ class HostAgent(Actor):
         with self._lock:
             wanted = self._running if addresses is None else addresses
             chosen = [self._running[address] for address in wanted if address in self._running]
-            left = {running.address for running in chosen}
-        if not left:
-            port.send(None)
-            return
 
         def answer() -> None:
             self._output.flush(_OUTPUT_SECONDS)
             port.send(None)
 
-        def ended(address: str) -> None:
-            left.discard(address)
-            if not left:
-                threading.Thread(target=answer, name="monarch-stopped", daemon=True).start()
+        def ended() -> None:
+            # Not on the thread that reads: a terminal may take its time.
+            threading.Thread(target=answer, name="monarch-stopped", daemon=True).start()
 
-        for running in chosen:
-            running.on_end.append(partial(ended, running.address))
+        self._when_ended(chosen, ended if chosen else lambda: port.send(None))
         self._end(chosen, reason)
+
+    def _when_ended(self, chosen: Sequence[_Running], act: Callable[[], None]) -> None:
+        """Act once, as soon as all of `chosen` have ended."""
+        left = {running.address for running in chosen}
+
+        def ended(address: str) -> None:
+            with self._lock:
+                left.discard(address)
+                if left:
+                    return
+            act()
+
+        with self._lock:
+            for running in chosen:
+                if running.address in self._running:
+                    running.on_end.append(partial(ended, running.address))
+                else:
+                    left.discard(running.address)
+            if left:
+                return
+        act()
 
     def _end(self, chosen: Sequence[_Running], reason: str) -> None:
         for running in chosen:
@@ -381,8 +410,9 @@ class HostAgent(Actor):
 
     def _kill(self, chosen: Sequence[_Running]) -> None:
         for running in chosen:
-            if running.process is not None and running.address in self._running:
-                running.process.kill()
+            process = running.process
+            if process is not None and running.address in self._running:
+                process.kill()
 
     def end_all(self, seconds: float) -> None:
         """End every process within `seconds`, by force from then on; called on any thread."""
@@ -390,17 +420,10 @@ class HostAgent(Actor):
         with self._lock:
             running = list(self._running.values())
         gone = Waiter()
-        left = {entry.address for entry in running}
-
-        def ended(address: str) -> None:
-            left.discard(address)
-            if not left:
-                self._runtime.reactor.signal(gone)
-
+        self._when_ended(running, lambda: self._runtime.reactor.signal(gone))
         for entry in running:
-            entry.on_end.append(partial(ended, entry.address))
             self._ask_to_end(entry, "its client has ended")
-        if left and not self._runtime.reactor.wait(gone, seconds):
+        if not self._runtime.reactor.wait(gone, seconds):
             self._kill(running)
             self._launcher.close()  # some may not have started yet
             self._runtime.reactor.wait(gone, config.get("process_exit_timeout"))

@@ -110,6 +110,7 @@ class HostMesh(ShapedMesh):
                     parcel,
                     process.address,
                     owner._uid,
+                    process.incarnation,
                     policy,
                     output,
                 )

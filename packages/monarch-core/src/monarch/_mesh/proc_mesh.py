@@ -137,6 +137,7 @@ class ProcMesh(ShapedMesh):
             owner_rank=owner.rank.rank,
             on_loop=bool(specs) and all(spec.is_async for spec in specs),
             has_async=any(spec.is_async for spec in specs),
+            owner_incarnation=process.incarnation,
             restart=restart,
         )
 

@@ -81,6 +81,8 @@ def _run_set_up(process: Process, content: bytes) -> None:
         if asyncio.iscoroutine(outcome):
             asyncio.run(outcome)
     except Exception as error:
+        if process.incarnation:
+            raise  # it ends, and is started again or not, as its policy says
         text = format_from_user(error)
         process.broken = SpawnError(f"the bootstrap function of the process raised {error!r}\n{text}")
 

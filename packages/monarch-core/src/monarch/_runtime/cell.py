@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from monarch import config
+from monarch._runtime.comeback import FINAL, Comeback
 from monarch._runtime.context import Context, Instance, current
 from monarch._runtime.ids import ActorAddr, Uid
 from monarch._runtime.lanes import LoopLane, ThreadLane
 from monarch._runtime.ordering import Ordering, number_for
 from monarch._runtime.pickling import loads
 from monarch._runtime.port import Port, as_actor_error
-from monarch._runtime.restart import Budget
 from monarch._runtime.spec import READY, ActorStatus, EndpointSpec, SpawnHeader, spec_of
 from monarch._runtime.supervision import MeshFailure
 from monarch._runtime.tracebacks import format_from_user
@@ -87,10 +87,7 @@ class Cell:
         self.suspended = False
         """The endpoint in progress waits for something."""
         self._ordering: Ordering[Work] = Ordering(joining=process.incarnation > 0)
-        self._budget = Budget(header.restart)
-        self._birth: Work | None = None
-        """The message that created it, where it may be created again."""
-        self._restarting = False
+        self._comeback = Comeback(header.restart, joining=process.incarnation > 0)
         self._lock = threading.Lock()
         self.withdrawn: set[tuple[bytes, int]] = set()
         self.contexts: dict[bytes, Context] = {}
@@ -102,6 +99,8 @@ class Cell:
     def deliver(self, work: Work) -> None:
         """Take a message; it is queued as soon as all before it from its sender are."""
         envelope = work.envelope
+        if envelope.kind == STOP:
+            self._comeback.give_up()
         number, exceptions = envelope.sequence, envelope.sequence_exceptions
         if exceptions:
             number = number_for(self.base_rank, number, exceptions)
@@ -215,7 +214,7 @@ class Cell:
         """Run the constructor."""
         self.process.on_actors()
         if self.header.restart.scope != "never":
-            self._birth = work
+            self._comeback.birth = work
         current.set(Context(self.identity, self.identity.rank))
         self.handling = ("__init__", time.perf_counter())
         envelope = work.envelope
@@ -239,6 +238,7 @@ class Cell:
 
     def stop_soon(self, reason: str) -> None:
         """End in order once what is queued now is handled."""
+        self._comeback.give_up()
         self._push(self._stop(reason))
 
     def _stop(self, reason: str) -> Script:
@@ -267,7 +267,8 @@ class Cell:
         tasks = list(self.tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:  # those that refuse to be cancelled end with the process
+            await asyncio.wait(tasks, timeout=config.get("cleanup_timeout"))
 
     def abort(self, reason: str, *, cleanup: bool = True) -> None:
         """Fail, as the actor itself wants it."""
@@ -276,18 +277,23 @@ class Cell:
     def _fail(
         self, error: BaseException, endpoint: str | None, work: Work | None = None, *, cleanup: bool = True
     ) -> None:
-        if self.error is not None or self._restarting:
-            self._answer_with(work, self.error or self._died(error, endpoint, True))
-            return
         # What is stopped where it waited, as at a breakpoint, has not failed and does not come back.
         is_stopped = self.process.ending and isinstance(error, MeshClosed)
-        delay = None if is_stopped else self._budget.spend(self.rank)
+        decision = None
+        if self.error is None:
+            decision = FINAL if is_stopped else self._comeback.decide(self.rank)
+        if decision is None:
+            self._answer_with(work, self.error or self._died(error, endpoint, True))
+            return
+        delay = decision.delay
         died = self._died(error, endpoint, delay is not None)
         observed = self._is_raised(work, delay is not None)
         if delay is None:
             self._end(died, last=self._wind_up(error, cleanup=cleanup))
         else:
-            self._begin_restart(delay, error, cleanup=cleanup)
+            self._push(self._restart(delay, error, cleanup), first=True)
+            if self.header.restart.scope == "mesh":
+                self._restart_others(decision.generation)
         self._answer_with(work, died)
         failure = MeshFailure(
             mesh_name=self.header.name,
@@ -325,35 +331,36 @@ class Cell:
 
     # ---- restarts
 
-    def _begin_restart(self, delay: float, error: BaseException, *, cleanup: bool = True) -> None:
-        """Create the actor again after `delay` seconds; its messages wait meanwhile."""
-        self._restarting = True
-        self._push(self._restart(delay, error, cleanup), first=True)
-        if self.header.restart.scope == "mesh":
-            restart = Envelope(kind=RESTART, actor=self.uid, rank=self.rank)
-            for address in self.header.processes:
-                if address != self.process.address:
-                    self.process.peer(address).post(restart)
+    def _restart_others(self, generation: int) -> None:
+        restart = Envelope(kind=RESTART, actor=self.uid, rank=self.rank, sequence=generation)
+        for address in self.header.processes:
+            if address != self.process.address:
+                self.process.peer(address).post(restart)
 
-    def restart_with(self, rank: int) -> None:
-        """Another rank of the mesh has failed, and the whole mesh restarts."""
-        if self.error is not None or self._restarting:
+    def restart_with(self, rank: int, generation: int) -> None:
+        """Another rank of the mesh failed in this generation, and the whole mesh restarts."""
+        decision = None if self.error is not None else self._comeback.decide(self.rank, generation)
+        if decision is None:
             return
-        delay = self._budget.spend(self.rank)
         reason = SupervisionError(f"rank {rank} of {self.header.name!r} failed, and its mesh restarts")
-        if delay is None:
+        if decision.delay is None:
             self._fail(reason, None)
-            return
-        self._restarting = True
-        self._push(self._restart(delay, reason, True), first=True)
+        else:
+            self._push(self._restart(decision.delay, reason, True), first=True)
 
     def _restart(self, delay: float, error: BaseException, cleanup: bool) -> Script:
+        """Create the actor again after `delay` seconds; its messages wait meanwhile."""
+        comeback = self._comeback
         yield from self._wind_up(error, cleanup=cleanup)
         self.actor = None
-        yield asyncio.sleep(delay)
-        self._restarting = False
-        assert self._birth is not None
-        yield from self.create(self._birth)
+        yield comeback.back_off(delay)
+        comeback.under_way = False
+        if comeback.is_to_stop:
+            name, rank = self.header.name, self.rank
+            self._end(MeshClosed(f"actor {name!r} rank {rank} failed, and was stopped before its restart"))
+            return
+        assert comeback.birth is not None
+        yield from self.create(comeback.birth)
 
     def _end(self, error: SupervisionError, last: Script | None = None) -> None:
         """Take no more messages, refuse those that wait, and do a `last` thing."""
@@ -471,7 +478,7 @@ class Cell:
         if self.error is not None:
             return "stopped" if isinstance(self.error, MeshClosed) else "failed"
         if handler is None:
-            if self._restarting:
+            if self._comeback.under_way:
                 return "restarting"
             return "starting" if self.actor is None else "idle"
         if not self.suspended:

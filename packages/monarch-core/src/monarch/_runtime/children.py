@@ -92,6 +92,8 @@ class Children:
         child = self._children.get(uid)
         if child is not None:
             failure = replace(failure, mesh=child.mesh)
+        elif self._process.incarnation:
+            return  # of what an actor owned that lived here before
         if not failure.restarting and not self.ended(uid, failure.rank) and child is not None:
             return
         if child is not None and child.of_processes:
@@ -122,8 +124,9 @@ class Children:
                 continue
             if not comes_back(error):
                 self.ended(child.uid, rank)
-                self._remember(address, child.owner)
             if not isinstance(error, MeshClosed):
+                if not comes_back(error):
+                    self._remember(address, child.owner)
                 failure = _with_process(child, rank, address, error)
                 self._process.supervise(child.owner, replace(failure, observed=awaited))
 

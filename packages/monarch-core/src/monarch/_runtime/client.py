@@ -92,7 +92,7 @@ def end_client(seconds: float) -> None:
 def wait_for_end() -> None:
     """Wait until a client that is ending has ended, so that what comes next is the work of a new one."""
     process = here.running()
-    if process is not None and process.ending:
+    if process is not None and process.ending and process.root == process.address:
         process.has_ended.wait(config.get("process_exit_timeout"))
 
 

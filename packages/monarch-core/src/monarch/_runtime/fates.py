@@ -1,8 +1,9 @@
 """Finds out how a process ended: from the host agent that started it.
 
 A broken connection says that a process is gone, its agent says why. The agent may hear a moment
-later than the peers do, so the answer is awaited, with a deadline; without one the error says
-that nobody saw the end. A process that is restarted ends several times, once in each incarnation.
+later than the peers do, so the answer is awaited. Pending calls wait for a second at most; whether
+the process is lost or comes back is for its agent to say, however late. A process that is restarted
+ends several times, once in each incarnation.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from monarch import config
 from monarch._runtime.peers import Peer
 from monarch._runtime.ports import OneAnswer
 from monarch._runtime.promise import Promise
@@ -35,7 +37,7 @@ class Fates:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._known: dict[str, dict[int, SupervisionError]] = {}
-        self._curious: dict[tuple[str, int], list[Told]] = {}
+        self._curious: dict[str, list[tuple[int, Told]]] = {}
         self._agents: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -44,12 +46,18 @@ class Fates:
         for address in addresses:
             self._agents[address] = agent
 
+    def is_over(self, address: str, incarnation: int) -> bool:
+        """Whether an incarnation of a process is known to have ended."""
+        with self._lock:
+            return self._find(address, incarnation) is not None
+
     def declare(self, address: str, error: SupervisionError, incarnation: int = 0) -> None:
         """State how an incarnation of the process at `address` ended. The first statement holds."""
+        told: list[tuple[Told, SupervisionError]] = []
         with self._lock:
-            known = self._known.setdefault(address, {})
-            if incarnation in known:
+            if self._find(address, incarnation) is not None:
                 return
+            known = self._known.setdefault(address, {})
             known[incarnation] = error
             if len(known) > _KEEP_EACH:
                 del known[next(iter(known))]
@@ -57,18 +65,31 @@ class Fates:
                 self._agents.pop(address, None)
             if len(self._known) > _KEEP:
                 del self._known[next(iter(self._known))]
-            told = self._curious.pop((address, incarnation), [])
-        for tell in told:
-            tell(error)
+            curious = self._curious.pop(address, ())
+            waiting = [(each, tell) for each, tell in curious if self._find(address, each) is None]
+            if waiting:
+                self._curious[address] = waiting
+            for each, tell in curious:
+                if (found := self._find(address, each)) is not None:
+                    told.append((tell, found))
+        for tell, found in told:
+            tell(found)
 
-    def resolve(self, peer: Peer, declare: Callable[[Peer, SupervisionError], None]) -> None:
-        """Find out why `peer` is gone and call `declare(peer, error)`, within a second."""
+    def resolve(self, peer: Peer, declare: Told, overdue: Told) -> None:
+        """Find out why `peer` is gone and call `declare` with it.
+
+        If that takes a second, `overdue` is called first: nobody waits for longer.
+        """
         address, incarnation = peer.address, peer.incarnation
         told = threading.Event()
 
         def tell(error: SupervisionError) -> None:
             told.set()
-            declare(peer, error)
+            declare(error)
+
+        def is_overdue() -> None:
+            if not told.is_set():
+                overdue(_unseen(address))
 
         self._tell(address, incarnation, tell)
         if told.is_set():
@@ -79,30 +100,38 @@ class Fates:
             return
         if agent != self._process.address:
             self._ask(agent, address, incarnation)
-        self._process.later(_PATIENCE, lambda: self.declare(address, _unseen(address), incarnation))
+        self._process.later(_PATIENCE, is_overdue)
+        # The agent itself may be gone, or see the process live on: a connection can break alone.
+        give_up = partial(self.declare, address, _unseen(address), incarnation)
+        self._process.later(config.get("message_delivery_timeout"), give_up)
 
     def _tell(self, address: str, incarnation: int, tell: Told) -> None:
         with self._lock:
             error = self._find(address, incarnation)
             if error is None:
-                self._curious.setdefault((address, incarnation), []).append(tell)
+                self._curious.setdefault(address, []).append((incarnation, tell))
         if error is not None:
             tell(error)
 
     def _find(self, address: str, incarnation: int) -> SupervisionError | None:
+        """Return how an incarnation ended, or one after it, which it cannot have outlived."""
         known = self._known.get(address)
         if not known:
             return None
-        last = known[next(reversed(known))]
-        # After the end for good it does not matter which incarnation the question is about.
-        return known.get(incarnation) or (None if comes_back(last) else last)
+        latest = max(known)
+        is_over = incarnation < latest or not comes_back(known[latest])
+        return known.get(incarnation) or (known[latest] if is_over else None)
 
     def _ask(self, agent: str, address: str, incarnation: int) -> None:
         promise = Promise()
         port = self._process.ports.open(OneAnswer(promise))
-        promise.add_callback(lambda: self.declare(address, promise.result(), incarnation))
+        promise.add_callback(lambda: self._answered(address, promise.result(), incarnation))
         question = Envelope(kind=FATE, endpoint=address, rank=incarnation, port=port)
         self._process.peer(agent).post(question)
+
+    def _answered(self, address: str, error: SupervisionError, incarnation: int) -> None:
+        # The answer may be about a later incarnation than the question was.
+        self.declare(address, error, max(incarnation, getattr(error, "incarnation", 0)))
 
     def asked(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         """Answer another process, as soon as the end is known."""

@@ -50,6 +50,8 @@ async def _handle(cell: Cell, work: Work, spec: EndpointSpec, *, concurrent: boo
         if not envelope.port:
             return  # the end of its actor is no failure of the endpoint, and nobody waits for it
         failure = RuntimeError("the endpoint was cancelled since its actor is stopped")
+    except GeneratorExit:
+        raise  # the loop is gone and Python clears up: the endpoint has not failed
     except BaseException as error:
         failure = error
     if not concurrent:  # before the answer: who has it may look at us at once

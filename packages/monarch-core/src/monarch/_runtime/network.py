@@ -67,7 +67,7 @@ class Network:
         except TransportError as error:
             _log.debug("%s", error)
             self._peers[address] = peer
-            self._process.fates.resolve(peer, self._lost)
+            self._find_out(peer)
             return peer
         self._use(peer, connection)
         self._peers[address] = peer
@@ -184,7 +184,16 @@ class Network:
             peer.connection = None
             while peer.blocked:
                 self._reactor.signal(peer.blocked.pop())
-            self._process.fates.resolve(peer, self._lost)
+            self._find_out(peer)
+
+    def _find_out(self, peer: Peer) -> None:
+        self._process.fates.resolve(peer, partial(self._lost, peer), partial(self._overdue, peer))
+
+    def _overdue(self, peer: Peer, error: SupervisionError) -> None:
+        """Nobody can say yet what became of a peer: calls do not wait for that."""
+        if peer.connection is None:
+            peer.fallen = error
+            self._fail_pending(peer, error)
 
     def _lost(self, peer: Peer, error: SupervisionError) -> None:
         """Fail what waits for a peer that is gone. One that is restarted is connected anew."""
@@ -196,11 +205,12 @@ class Network:
         self._fail_pending(peer, error)
         self._process.process_lost(peer.address, error, awaited=peer.raised)
         if returns:
+            peer.raised = False
             self._revive(peer, error)
         self._forget_old()
 
     def _fail_pending(self, peer: Peer, error: SupervisionError) -> None:
-        peer.raised = _is_observed(peer)
+        peer.raised = peer.raised or _is_observed(peer)
         while peer.pending:
             with contextlib.suppress(KeyError):
                 port, awaited = peer.pending.popitem()
@@ -216,7 +226,7 @@ class Network:
                     timeout = config.get("message_delivery_timeout")
                     self._use(peer, transport_for(_scheme(peer.address)).connect(peer.address, timeout))
                 except TransportError:  # that one is gone already, too
-                    self._process.fates.resolve(peer, self._lost)
+                    self._find_out(peer)
                     return
         self._process.children.process_returned(peer.address)
 

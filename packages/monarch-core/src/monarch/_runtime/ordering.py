@@ -86,7 +86,7 @@ class Ordering(Generic[Work]):
         if number != due:
             if number > due:
                 self._early.setdefault(sender, {})[number] = work
-            # Sent at the same time as the first by another thread of the sender: in no order with it.
+            # Sent at the same time by another thread of the sender: in no order with the first.
             return (work,) if number < self._first[sender] else ()
         self._next[sender] = due = due + 1
         early = self._early.get(sender)
@@ -109,6 +109,7 @@ class Ordering(Generic[Work]):
         for sender, held in self._early.items():
             if held:
                 due += [held[number] for number in sorted(held)]
-                self._next[sender] = max(held) + 1
+                # What was late, not lost, is in no order with them, and due when it comes.
+                self._first[sender] = self._next[sender] = max(held) + 1
                 held.clear()
         return due

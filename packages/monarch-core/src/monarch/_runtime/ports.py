@@ -50,11 +50,15 @@ class Sink(Protocol):
 
 
 class Ports:
-    """The open ports of this process."""
+    """The open ports of this process.
 
-    def __init__(self) -> None:
+    Their numbers are those of no earlier incarnation: what is still on its way to one, or kept by
+    who may send to it, finds no port.
+    """
+
+    def __init__(self, incarnation: int = 0) -> None:
         self._sinks: dict[int, Sink] = {}
-        self._numbers = count(1)
+        self._numbers = count((incarnation << 40) + 1)
 
     def open(self, sink: Sink) -> int:
         """Return the number of a new port."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import pickle
 import sys
@@ -18,7 +19,7 @@ from monarch._runtime import supervision
 from monarch._runtime.cell import Cell
 from monarch._runtime.children import Children
 from monarch._runtime.context import Instance
-from monarch._runtime.fates import Fates
+from monarch._runtime.fates import Fates, comes_back
 from monarch._runtime.ids import UID_SIZE
 from monarch._runtime.network import Network
 from monarch._runtime.peers import Peer
@@ -72,11 +73,11 @@ class Process:
         """How many processes were at this address before, each restarted after its end."""
         self.pid = os.getpid()
         self.reactor = Reactor()
-        self.ports = Ports()
+        self.ports = Ports(incarnation)
         self.fates = Fates(self)
         self.children = Children(self)
-        self.on_lost: Callable[[str], None] = lambda address: None
-        """Called with the address of each process that is gone."""
+        self.on_lost: Callable[[str, float], None] = lambda address, incarnation: None
+        """Called with the address of each process that is gone, and with its incarnation."""
         self.network = Network(self, listener)
         self.peer = self.network.peer
         self.client: Instance | None = None
@@ -89,6 +90,8 @@ class Process:
         self.private_descriptors: list[int] = []
         """What a fork must not keep open."""
         self.ending = False
+        self.returns = False
+        """It ends to be started again, so it refuses nothing: its end says more to who waits."""
         self.has_ended = threading.Event()
         self.broken: MonarchError | None = None
         """Why no actor can live here: the set-up function of the process raised."""
@@ -122,7 +125,10 @@ class Process:
             with self._lock:
                 if self._loop is None:
                     loop = asyncio.new_event_loop()
-                    threading.Thread(target=_run, args=(loop,), name="monarch-loop", daemon=True).start()
+                    self._loop_thread = threading.Thread(
+                        target=_run, args=(loop,), name="monarch-loop", daemon=True
+                    )
+                    self._loop_thread.start()
                     self._loop = loop
         return self._loop
 
@@ -221,7 +227,7 @@ class Process:
     def _restart(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         cell = self._actors.get(envelope.actor)
         if cell is not None:
-            cell.restart_with(envelope.rank)
+            cell.restart_with(envelope.rank, envelope.sequence)
 
     def _status(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
         if self.broken is not None:
@@ -232,6 +238,7 @@ class Process:
         self.reply(Work(envelope, buffers, peer), envelope.rank, states, "status")
 
     def _shutdown(self, envelope: Envelope, buffers: Incoming, peer: Peer) -> None:
+        self.returns = bool(envelope.rank)
         threading.Thread(target=self.on_shutdown, name="monarch-shutdown").start()
 
     # ---- what actors of this process send
@@ -267,6 +274,8 @@ class Process:
 
     def refuse(self, work: Work, rank: int, error: BaseException) -> None:
         """Tell the sender of a message that it will not be handled."""
+        if self.returns:
+            return
         envelope = work.envelope
         if envelope.port:
             self.reply_error(work, rank, error)
@@ -322,10 +331,13 @@ class Process:
         if self.ending:
             return
         self.children.process_lost(address, error, awaited=awaited)
+        # What took its place may own something here already.
+        incarnation = getattr(error, "incarnation", 0) if comes_back(error) else math.inf
         for cell in self.cells():
-            if cell.header.owner_process == address:
+            header = cell.header
+            if header.owner_process == address and header.owner_incarnation <= incarnation:
                 cell.stop_soon("the process of its owner is gone")
-        self.on_lost(address)
+        self.on_lost(address, incarnation)
 
     # ---- the end
 
@@ -366,6 +378,8 @@ class Process:
         self.reactor.close()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+            if self._loop_thread is not threading.current_thread():
+                self._loop_thread.join(_CANCEL_SECONDS)  # what it runs ends in order, if the program ends
 
     def abandon(self) -> None:
         """Close what a fork inherited, and touch nothing that belongs to the parent."""

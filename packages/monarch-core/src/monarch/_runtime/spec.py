@@ -57,6 +57,7 @@ class SpawnHeader:
     owner_rank: int
     on_loop: bool
     has_async: bool
+    owner_incarnation: int = 0
     restart: Restart = NEVER
 
 
