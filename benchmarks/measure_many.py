@@ -5,6 +5,7 @@ after round 50 and after the last.
 """
 
 import argparse
+import gc
 import json
 import os
 import time
@@ -66,6 +67,7 @@ def repeated(action, times):
 
 def held():
     """Return what this program holds: descriptors, threads, and resident memory in bytes."""
+    gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),

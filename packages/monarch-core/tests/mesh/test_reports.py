@@ -194,8 +194,12 @@ def test_many_rounds_of_spawn_call_and_stop_leave_nothing_behind(program):
     client = program(
         MORE
         + """
+import gc
+
 def held():
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+    gc.collect()
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), pages
 
 def one_round():
     processes = this_host().spawn_procs(per_host={"procs": 4})
@@ -227,4 +231,4 @@ say([end <= 1.1 * start for start, end in zip(settled, held())], heard)
 """
     )
     assert client.finish(100) == 0
-    assert client.output == "[True, True] []\n"
+    assert client.output == "[True, True, True] []\n"

@@ -9,6 +9,7 @@ import pytest
 
 from monarch._runtime.fates import Fates
 from monarch._runtime.peers import Peer
+from monarch._runtime.process import Later
 from monarch.errors import MeshClosed, ProcessDied, SupervisionError
 
 ADDRESS, AGENT = "ipc:///x/proc", "ipc:///x/agent"
@@ -20,8 +21,9 @@ class Clock:
     def __init__(self) -> None:
         self.actions: list[Callable[[], object]] = []
 
-    def later(self, seconds: float, action: Callable[[], object]) -> None:
-        self.actions.append(action)
+    def later(self, seconds: float, action: Callable[[], object]) -> Later:
+        self.actions.append(timer := Later(action))
+        return timer
 
     def run(self) -> None:
         actions, self.actions = self.actions, []
@@ -82,6 +84,8 @@ def test_an_agent_that_is_slow_keeps_nobody_waiting_and_has_the_last_word(fates:
 
 def test_without_an_answer_the_process_is_lost_in_the_end(fates: Fates, clock: Clock) -> None:
     asker = Asker(fates)
+    clock.run()
+    assert asker.heard == []
     clock.run()
     [error] = asker.heard
     assert "nobody saw" in str(error)

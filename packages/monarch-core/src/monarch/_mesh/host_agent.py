@@ -158,7 +158,8 @@ class HostAgent(Actor):
         question = Envelope(kind=STATUS)
         first_word = ask_processes(self._runtime, (running.address,), question, len, observed=False)
         check = partial(self._check_started, running, running.process, first_word)
-        self._runtime.later(config.get("proc_start_timeout"), check)
+        start_check = self._runtime.later(config.get("proc_start_timeout"), check)
+        first_word.add_callback(start_check.cancel)
 
     def _spec(self, running: _Running, parcel: int, pipes: Pipes) -> LaunchSpec:
         listener, command = running.listener.fileno(), running.command
@@ -398,7 +399,8 @@ class HostAgent(Actor):
     def _end(self, chosen: Sequence[_Running], reason: str) -> None:
         for running in chosen:
             self._ask_to_end(running, reason)
-        self._runtime.later(config.get("process_exit_timeout"), lambda: self._kill(chosen))
+        kill_late = self._runtime.later(config.get("process_exit_timeout"), lambda: self._kill(chosen))
+        self._when_ended(chosen, kill_late.cancel)
 
     def _ask_to_end(self, running: _Running, reason: str) -> None:
         running.stopping = running.stopping or reason

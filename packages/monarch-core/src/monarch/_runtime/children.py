@@ -83,6 +83,7 @@ class Children:
             child.living.discard(rank)
             if not child.living:
                 del self._children[uid]
+                self._process.forget_mesh(uid)
             return True
 
     # ---- failures

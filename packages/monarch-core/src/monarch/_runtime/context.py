@@ -84,6 +84,10 @@ class Instance:
         found = self._numberings.get(uid)
         return found or self._numberings.setdefault(uid, Numbering(size))
 
+    def forget(self, uid: bytes) -> None:
+        """Stop counting messages to the mesh `uid`, of which nothing is left."""
+        self._numberings.pop(uid, None)
+
     def __repr__(self) -> str:
         return f"<{self.class_name} {self.name!r} at {self.rank}>"
 

@@ -22,10 +22,10 @@ from monarch.errors import ProcessDied, SupervisionError
 from monarch.wire.codec import FATE, Envelope
 
 if TYPE_CHECKING:
-    from monarch._runtime.process import Process
+    from monarch._runtime.process import Later, Process
 
 _PATIENCE = 0.9  # seconds; a pending call fails within one second, with or without the reason
-_KEEP = 10_000  # processes
+_KEEP = 1000  # processes
 _KEEP_EACH = 16  # incarnations
 
 Told = Callable[[SupervisionError], None]
@@ -83,13 +83,21 @@ class Fates:
         address, incarnation = peer.address, peer.incarnation
         told = threading.Event()
 
+        timer: Later | None = None
+
         def tell(error: SupervisionError) -> None:
             told.set()
+            if timer is not None:
+                timer.cancel()
             declare(error)
 
         def is_overdue() -> None:
-            if not told.is_set():
-                overdue(_unseen(address))
+            overdue(_unseen(address))
+            # The agent itself may be gone, or see the process live on: a connection can break alone.
+            self._process.later(config.get("message_delivery_timeout"), give_up)
+
+        def give_up() -> None:
+            self.declare(address, _unseen(address), incarnation)
 
         self._tell(address, incarnation, tell)
         if told.is_set():
@@ -100,10 +108,9 @@ class Fates:
             return
         if agent != self._process.address:
             self._ask(agent, address, incarnation)
-        self._process.later(_PATIENCE, is_overdue)
-        # The agent itself may be gone, or see the process live on: a connection can break alone.
-        give_up = partial(self.declare, address, _unseen(address), incarnation)
-        self._process.later(config.get("message_delivery_timeout"), give_up)
+        timer = self._process.later(_PATIENCE, is_overdue)
+        if told.is_set():
+            timer.cancel()
 
     def _tell(self, address: str, incarnation: int, tell: Told) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import math
 import os
@@ -51,6 +52,7 @@ from monarch.wire.codec import (
 _log = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 1.0
+_NO_CONTEXT = contextvars.Context()
 _KEEP_ENDED = 10_000  # actors that ended and are remembered, so that calls to them say why
 
 
@@ -62,6 +64,24 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     if left:  # those that refuse to be cancelled end with the process
         loop.run_until_complete(asyncio.wait(left, timeout=_CANCEL_SECONDS))
     loop.close()
+
+
+class Later:
+    """Something to be done later. Once cancelled it holds nothing, however long the wait would be."""
+
+    __slots__ = ("_action",)
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action: Callable[[], object] | None = action
+
+    def __call__(self) -> None:
+        action, self._action = self._action, None
+        if action is not None:
+            action()
+
+    def cancel(self) -> None:
+        """Do nothing later. Called on any thread."""
+        self._action = None
 
 
 class Process:
@@ -136,9 +156,12 @@ class Process:
         """Whether the calling thread is the one of `loop`."""
         return self._loop is not None and asyncio._get_running_loop() is self._loop
 
-    def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Run `action` after `seconds`, on the loop's thread."""
-        self.loop.call_soon_threadsafe(self.loop.call_later, seconds, action)
+    def later(self, seconds: float, action: Callable[[], object]) -> Later:
+        """Run `action` after `seconds`, on the loop's thread, unless it is cancelled before."""
+        timer = Later(action)
+        start = partial(self.loop.call_later, seconds, timer, context=_NO_CONTEXT)
+        self.loop.call_soon_threadsafe(start, context=_NO_CONTEXT)
+        return timer
 
     # ---- what arrives
 
@@ -305,6 +328,12 @@ class Process:
             buffer_sizes=content.sizes(),
         )
         self.peer(owner_process).post(news, content.buffers)
+
+    def forget_mesh(self, uid: bytes) -> None:
+        """Nothing more is sent to a mesh, since none of it is left: its senders need not go on counting."""
+        for sender in (self.client, *(cell.identity for cell in self.cells())):
+            if sender is not None:
+                sender.forget(uid)
 
     def report_end(self, owner_process: str, uid: bytes, rank: int) -> None:
         """Tell the owner of the mesh `uid` that a rank was stopped."""
