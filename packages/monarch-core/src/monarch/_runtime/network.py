@@ -178,6 +178,7 @@ class Network:
         self._links.discard(link)
         self._reactor.forget(link.connection.fileno())
         link.connection.close()
+        link.connection.on_backlog = _ignore  # it held the link, and so itself, and its buffers
         peer = link.peer
         if peer is not None and peer.connection is link.connection:
             peer.fallen = None
@@ -278,6 +279,10 @@ class Network:
         yield self._listener.fileno()
         for link in self._links:
             yield link.connection.fileno()
+
+
+def _ignore(waiting: bool) -> None:
+    pass
 
 
 def _is_observed(peer: Peer) -> bool:
