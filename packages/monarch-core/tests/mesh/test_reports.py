@@ -168,6 +168,11 @@ BLOCKED = {
 }
 
 
+def all_threads_wait(pid):
+    stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
+
+
 @pytest.mark.parametrize("where", BLOCKED)
 def test_one_ctrl_c_ends_a_program_that_waits(program, where, until):
     client = program(
@@ -180,7 +185,7 @@ say("ready")
 """
     )
     client.says("ready")
-    time.sleep(0.2)  # into the wait
+    until(lambda: all_threads_wait(client.pid))
     began = time.monotonic()
     os.kill(client.pid, signal.SIGINT)
     assert client.finish(10) in (130, -signal.SIGINT)  # a shell shows 130 for either

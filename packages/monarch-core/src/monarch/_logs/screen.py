@@ -81,7 +81,7 @@ class Screen:
                     stream.write(piece.encode(encoding, "replace").decode(encoding))
                 stream.flush()
         except Exception:
-            pass
+            pass  # it is the program's own object, closed or broken in any way; the files have the text
 
     def _wait_writable(self, stream: TextIO) -> bool:
         """Wait outside of the stream: whoever waits inside holds a lock that the interpreter needs to end."""
@@ -99,5 +99,5 @@ class Screen:
 def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
-    except Exception:
+    except Exception:  # whatever the program has put in place of its standard output
         return False
